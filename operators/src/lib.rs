@@ -1,0 +1,2 @@
+//! The dataflow of Headwater, without any I/O.
+pub mod marker;

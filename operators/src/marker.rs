@@ -1,0 +1,1 @@
+//! The marker arrangement: for every key, the tick of its latest mutation.
