@@ -13,7 +13,16 @@
 //! It cannot: read topics, parse envelopes, write sinks or decide when a snapshot has ended; the
 //! application crate does that and hands in closures.
 
+pub mod control;
+pub mod decide;
+pub mod exchange;
 pub mod fingerprint;
 pub mod marker;
+pub mod merge;
 pub mod record;
+pub mod report;
+pub mod retention;
 pub mod route;
+pub mod sink;
+pub mod source;
+pub mod time;

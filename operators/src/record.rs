@@ -139,6 +139,14 @@ impl Records {
         }
     }
 
+    /// The op at `index`, without touching the other columns.
+    pub fn op(&self, index: usize) -> Op {
+        match &self.received {
+            Some(view) => view.op(index),
+            None => self.ops[index],
+        }
+    }
+
     /// All records, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = RecordRef<'_>> + '_ {
         (0..self.len()).map(|index| self.get(index))

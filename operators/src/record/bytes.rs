@@ -128,6 +128,11 @@ impl View {
         u128::from_le_bytes(word(&self.bytes, HEAD_BYTES + 16 * index))
     }
 
+    pub(super) fn op(&self, index: usize) -> Op {
+        assert!(index < self.layout.count, "record {index} of {}", self.layout.count);
+        Op::from_code(self.bytes[self.layout.ops() + index]).expect("ops were checked on arrival")
+    }
+
     pub(super) fn get(&self, index: usize) -> RecordRef<'_> {
         let (bytes, layout) = (&self.bytes[..], self.layout);
         let end = |column: usize, index: usize| {
@@ -140,7 +145,7 @@ impl View {
         let key_end = end(layout.key_ends(), index);
         RecordRef {
             fingerprint: self.fingerprint(index),
-            op: Op::from_code(bytes[layout.ops() + index]).expect("ops were checked on arrival"),
+            op: self.op(index),
             table: u16::from_le_bytes(word(bytes, layout.tables() + 2 * index)),
             generation: u32::from_le_bytes(word(bytes, layout.generations() + 4 * index)),
             partition: u32::from_le_bytes(word(bytes, layout.partitions() + 4 * index)),

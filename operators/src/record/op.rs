@@ -16,6 +16,8 @@ pub enum Op {
     Read = 4,
     /// A READ that must not be emitted as truth; leaves the merge for the quarantine output.
     Quarantined = 5,
+    /// A READ at or past its partition's frozen end; passes the merge for the quarantine output.
+    Late = 6,
 }
 
 impl Op {
@@ -32,6 +34,7 @@ impl Op {
             3 => Some(Op::ReadInPlace),
             4 => Some(Op::Read),
             5 => Some(Op::Quarantined),
+            6 => Some(Op::Late),
             _ => None,
         }
     }
@@ -40,7 +43,7 @@ impl Op {
     pub fn marks(self) -> bool {
         match self {
             Op::Upsert | Op::Delete => true,
-            Op::ReadInPlace | Op::Read | Op::Quarantined => false,
+            Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late => false,
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Commands from worker 0 to every source and merge, at one tick everywhere.
+//!
+//! A command is known to be complete for a tick, and takes effect, only once the control frontier
+//! has passed that tick on the worker. Commands of a tick keep the order in which they were sent.
+//!
+//! It cannot answer: what became of a command comes back on the status stream.
+
+use crate::time::last_passed;
+use serde::{Deserialize, Serialize};
+use timely::dataflow::StreamVec;
+use timely::dataflow::operators::vec::Broadcast;
+use timely::progress::frontier::MutableAntichain;
+
+/// A partition and the offset at which it is considered read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionTarget {
+    /// Topic name.
+    pub topic: String,
+    /// Partition number.
+    pub partition: u32,
+    /// One past the last offset that must be read.
+    pub end: u64,
+}
+
+/// What worker 0 tells everyone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// A generation is open: its READs may be read, and markers of its window are kept.
+    Open {
+        /// Its number, from 1.
+        generation: u32,
+        /// The tables that it reads.
+        tables: Vec<u16>,
+        /// When its snapshot began, as a tick.
+        opened_at_ms: u64,
+    },
+    /// A generation is ready or aborted: its READs are superseded, its markers are not needed.
+    Close {
+        /// Its number.
+        generation: u32,
+    },
+    /// The ttl of the `ttl` policy is now this.
+    SetTtl {
+        /// Milliseconds of logical time.
+        ttl_ms: u64,
+    },
+    /// These are the frozen ends of a snapshot's partitions.
+    Freeze(Vec<PartitionTarget>),
+    /// Mutations must be read up to here before the job has caught up.
+    Target(Vec<PartitionTarget>),
+    /// Sources read no more, and keep their capabilities.
+    Stop,
+    /// Everything is durable: sources and reports let go of their capabilities.
+    Shutdown,
+}
+
+/// Control messages on one worker: received when they come, given when their tick has passed.
+#[derive(Debug)]
+pub struct ControlLog {
+    tick_ms: u64,
+    waiting: Vec<(u64, Command)>,
+    passed: Option<u64>,
+}
+
+impl ControlLog {
+    /// An empty log for ticks of `tick_ms`.
+    pub fn new(tick_ms: u64) -> Self {
+        ControlLog { tick_ms, waiting: Vec::new(), passed: None }
+    }
+
+    /// Takes in a command of `tick`.
+    pub fn receive(&mut self, tick: u64, command: Command) {
+        assert!(
+            self.passed.is_none_or(|passed| tick > passed),
+            "a command of tick {tick} came after the control frontier had passed {:?}",
+            self.passed
+        );
+        self.waiting.push((tick, command));
+    }
+
+    /// Moves to `frontier` and gives the commands of all ticks that it has passed, in order. At the
+    /// end of the control stream all that are left are given.
+    pub fn advance(&mut self, frontier: &MutableAntichain<u64>) -> Vec<(u64, Command)> {
+        self.passed = last_passed(frontier, self.tick_ms).max(self.passed);
+        let ended = frontier.is_empty();
+        let passed = self.passed;
+        // Stable: within a tick the order of arrival is the order of sending (one sender).
+        self.waiting.sort_by_key(|(tick, _)| *tick);
+        let ready = self
+            .waiting
+            .partition_point(|(tick, _)| ended || passed.is_some_and(|passed| *tick <= passed));
+        self.waiting.drain(..ready).collect()
+    }
+
+    /// The last tick that the control frontier has passed here.
+    pub fn passed(&self) -> Option<u64> {
+        self.passed
+    }
+}
+
+/// Sends what worker 0 says to every worker.
+pub fn broadcast(control: StreamVec<'_, u64, Command>) -> StreamVec<'_, u64, Command> {
+    control.broadcast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, ControlLog};
+    use timely::progress::frontier::MutableAntichain;
+
+    fn at(time: u64) -> MutableAntichain<u64> {
+        MutableAntichain::new_bottom(time)
+    }
+
+    #[test]
+    fn a_command_waits_until_its_tick_has_passed() {
+        let mut log = ControlLog::new(20);
+        log.receive(20, Command::Stop);
+        log.receive(0, Command::SetTtl { ttl_ms: 1 });
+        log.receive(0, Command::SetTtl { ttl_ms: 2 });
+        assert!(log.advance(&at(0)).is_empty());
+        let first = log.advance(&at(20));
+        assert_eq!(
+            first,
+            [(0, Command::SetTtl { ttl_ms: 1 }), (0, Command::SetTtl { ttl_ms: 2 })]
+        );
+        assert!(log.advance(&at(20)).is_empty());
+        assert_eq!(log.advance(&at(60)), [(20, Command::Stop)]);
+        assert_eq!(log.passed(), Some(40));
+    }
+
+    #[test]
+    fn the_end_of_control_gives_the_rest_and_moves_no_time() {
+        let mut log = ControlLog::new(20);
+        log.advance(&at(40));
+        log.receive(40, Command::Shutdown);
+        assert_eq!(log.advance(&MutableAntichain::new()), [(40, Command::Shutdown)]);
+        assert_eq!(log.passed(), Some(20));
+    }
+}

@@ -1,0 +1,254 @@
+//! The merge: mutations and READs of a key in, one stream per key out.
+//!
+//! ```text
+//!  mutations ─┐  marks, then emits            ┌─▶ data (both kinds, decision order)
+//!             ├─▶ [Merge] ────────────────────┤
+//!  READs ─────┘  decides each against markers └─▶ READ progress (no data; frontier of READs alone)
+//!  control ────▶ opens, closes, ttl; its frontier is the time
+//! ```
+//! Invariants: a mutation is never held or dropped; its marker is written before it leaves; a
+//! mutation of a READ's activation leaves before that READ is decided; both kinds of a key leave on
+//! one channel. A READ is held only until control has passed its tick here, so that no worker
+//! decides before an open, or forgets before a raise of the ttl, has reached it.
+//!
+//! It cannot: read a clock (time is the control frontier), order by time, or keep a capability of
+//! its own.
+
+mod counters;
+#[cfg(test)]
+mod tests;
+
+use crate::control::{Command, ControlLog};
+use crate::decide::{OnForgotten, Verdict, decide};
+use crate::exchange::routed;
+use crate::marker::MarkerStore;
+use crate::record::{Op, RecordRef, Records};
+use crate::retention::Retention;
+pub use counters::MergeCounters;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::rc::Rc;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::Capability;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::generic::OutputBuilderSession;
+use timely::dataflow::{Stream, StreamVec};
+use timely::progress::Antichain;
+
+/// Merging work done in one activation, in entries; bounds a stall.
+const FUEL: usize = 1 << 16;
+
+type DataBuilder = CapacityContainerBuilder<Records>;
+type DataSession<'a> = OutputBuilderSession<'a, u64, DataBuilder>;
+
+/// How the merge behaves.
+#[derive(Clone, Debug)]
+pub struct MergeConfig {
+    /// Length of a tick.
+    pub tick_ms: u64,
+    /// Policy, with no generation open.
+    pub retention: Retention,
+    /// What happens to a READ that may be stale.
+    pub on_forgotten: OnForgotten,
+    /// Whether the rule is applied. Without it every READ is emitted: the disease, for comparison.
+    pub rule: bool,
+}
+
+/// The two outputs of the merge.
+pub struct Merged<'scope> {
+    /// Everything that is emitted or quarantined, in decision order.
+    pub data: Stream<'scope, u64, Records>,
+    /// Nothing; its frontier follows the READ input alone.
+    pub read_progress: StreamVec<'scope, u64, Infallible>,
+}
+
+/// Builds the merge on streams built by [`crate::exchange::RoutedBuilder`].
+pub fn merge<'scope, M: MarkerStore + 'static>(
+    mutations: Stream<'scope, u64, Records>,
+    reads: Stream<'scope, u64, Records>,
+    control: StreamVec<'scope, u64, Command>,
+    store: M,
+    config: MergeConfig,
+    counters: Rc<RefCell<MergeCounters>>,
+) -> Merged<'scope> {
+    let scope = mutations.scope();
+    let mut builder = OperatorBuilder::new("Merge".to_owned(), scope);
+    let activator = scope.activator_for(builder.operator_info().address);
+    let (data, data_stream) = builder.new_output::<Records>();
+    let (progress, progress_stream) = builder.new_output::<Vec<Infallible>>();
+    let same = || Antichain::from_elem(Default::default());
+    let mut mutations = builder.new_input_connection(mutations, routed(), [(0, same())]);
+    let mut reads = builder.new_input_connection(reads, routed(), [(0, same()), (1, same())]);
+    let mut control = builder.new_input_connection(control, Pipeline, []);
+    let mut data = OutputBuilder::<u64, DataBuilder>::from(data);
+    builder.build(move |capabilities| {
+        drop(capabilities);
+        // Never used for sending; held so that the port lives as long as the operator.
+        let _progress = progress;
+        let mut state = Merge::new(store, config, counters);
+        move |frontiers| {
+            let _keep = &_progress;
+            control.for_each(|capability, commands| {
+                let tick = *capability.least().expect("a control message has a tick");
+                for command in commands.drain(..) {
+                    state.log.receive(tick, command);
+                }
+            });
+            state.advance(&frontiers[2]);
+            let mut output = data.activate();
+            mutations.for_each(|capability, records| {
+                let tick = *capability.least().expect("a mutation has a tick");
+                state.mutations(tick, records);
+                output.session(&capability).give_container(records);
+            });
+            state.forget();
+            state.held_reads(&mut output);
+            reads.for_each(|capability, records| {
+                let tick = *capability.least().expect("a READ has a tick");
+                if state.may_decide(tick) {
+                    let mut session = output.session(&capability);
+                    state.reads(records, |record| session.give(record));
+                } else {
+                    let data = capability.retain_least(0).expect("a READ has a tick");
+                    let progress = capability.retain_least(1).expect("a READ has a tick");
+                    state.hold(Held { data, _progress: progress, records: std::mem::take(records) });
+                }
+            });
+            if state.work() {
+                activator.activate();
+            }
+        }
+    });
+    Merged { data: data_stream, read_progress: progress_stream }
+}
+
+/// READs whose tick control has not passed yet, with what keeps their frontiers.
+struct Held {
+    data: Capability<u64>,
+    _progress: Capability<u64>,
+    records: Records,
+}
+
+struct Merge<M> {
+    store: M,
+    config: MergeConfig,
+    counters: Rc<RefCell<MergeCounters>>,
+    log: ControlLog,
+    held: VecDeque<Held>,
+    fingerprints: Vec<u128>,
+    markers: Vec<Option<u64>>,
+}
+
+impl<M: MarkerStore> Merge<M> {
+    fn new(store: M, config: MergeConfig, counters: Rc<RefCell<MergeCounters>>) -> Self {
+        let log = ControlLog::new(config.tick_ms);
+        Merge {
+            store,
+            config,
+            counters,
+            log,
+            held: VecDeque::new(),
+            fingerprints: Vec::new(),
+            markers: Vec::new(),
+        }
+    }
+
+    /// Applies the commands of all ticks that control has passed.
+    fn advance(&mut self, control: &timely::progress::frontier::MutableAntichain<u64>) {
+        for (_, command) in self.log.advance(control) {
+            self.config.retention.apply(&command);
+        }
+    }
+
+    /// Marks before anything leaves.
+    fn mutations(&mut self, tick: u64, records: &Records) {
+        let mut counters = self.counters.borrow_mut();
+        self.fingerprints.clear();
+        for index in 0..records.len() {
+            let op = records.op(index);
+            if op.marks() {
+                self.fingerprints.push(records.fingerprint(index));
+            }
+            counters.mutation(op);
+        }
+        drop(counters);
+        if self.config.rule {
+            self.store.mark(tick, &self.fingerprints);
+        }
+    }
+
+    /// Forgets through the ticks that control has passed here, and no further.
+    fn forget(&mut self) {
+        let passed = self.log.passed();
+        if let Some(horizon) = passed.and_then(|passed| self.config.retention.forget_through(passed))
+        {
+            self.store.forget_through(horizon);
+        }
+    }
+
+    fn may_decide(&self, tick: u64) -> bool {
+        self.held.is_empty() && self.log.passed().is_some_and(|passed| passed >= tick)
+    }
+
+    fn hold(&mut self, held: Held) {
+        self.counters.borrow_mut().reads_held += held.records.len() as u64;
+        self.held.push_back(held);
+    }
+
+    /// Decides the held READs whose tick has passed, in order of arrival.
+    fn held_reads(&mut self, output: &mut DataSession<'_>) {
+        while let Some(front) = self.held.front() {
+            if self.log.passed().is_none_or(|passed| passed < *front.data.time()) {
+                return;
+            }
+            let Some(held) = self.held.pop_front() else { return };
+            let mut session = output.session(&held.data);
+            self.reads(&held.records, |record| session.give(record));
+        }
+    }
+
+    /// Decides every READ of a container against the markers as they are now.
+    fn reads(&mut self, records: &Records, mut give: impl FnMut(RecordRef<'_>)) {
+        self.fingerprints.clear();
+        self.fingerprints.extend((0..records.len()).map(|index| records.fingerprint(index)));
+        self.markers.clear();
+        self.store.latest(&self.fingerprints, &mut self.markers);
+        let forgotten_through = self.store.forgotten_through();
+        let mut counters = self.counters.borrow_mut();
+        for (record, marker) in records.iter().zip(&self.markers) {
+            let verdict = match record.op {
+                Op::Read if self.config.rule => {
+                    let window = self.config.retention.window(record.generation, record.table);
+                    decide(*marker, window, forgotten_through, self.config.on_forgotten)
+                }
+                // The rule is off, or the source has decided already (late READs).
+                _ => Verdict::Emit,
+            };
+            counters.read(&record, verdict);
+            if let Some(op) = emitted_as(record.op, verdict) {
+                give(RecordRef { op, ..record });
+            }
+        }
+    }
+
+    /// Background merging; `true` when there is more.
+    fn work(&mut self) -> bool {
+        let more = self.store.work(FUEL);
+        self.counters.borrow_mut().markers = self.store.stats();
+        more
+    }
+}
+
+/// How a READ leaves, if it does.
+fn emitted_as(op: Op, verdict: Verdict) -> Option<Op> {
+    match verdict {
+        Verdict::Emit | Verdict::Unsafe(OnForgotten::Emit) => Some(op),
+        Verdict::Unsafe(OnForgotten::Quarantine) => Some(Op::Quarantined),
+        // The job ends; the READ is neither emitted nor lost, since its offset is not passed.
+        Verdict::Unsafe(OnForgotten::Fail) => None,
+        Verdict::DropMarked | Verdict::DropSuperseded => None,
+    }
+}
