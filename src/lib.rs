@@ -2,8 +2,17 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod clock;
+pub mod completion;
+pub mod coordinator;
 pub mod decode;
 pub mod error;
+pub mod failure;
+pub mod feed;
+pub mod job;
+pub mod key;
 pub mod sink;
+pub mod status;
 pub mod table;
 pub mod topic;
+pub mod worker;

@@ -9,6 +9,8 @@
 //! `next_offset` is 1 + the last offset given, moved on by the end of the partition alone, and
 //! never beyond the partition's high watermark.
 
+pub mod memory;
+
 use crate::error::Error;
 use std::sync::Arc;
 
@@ -92,7 +94,8 @@ pub type Take<'t> = dyn FnMut(usize, RawRecord<'_>) -> Result<(), Error> + 't;
 /// Reads assigned partitions for one operator, without ever waiting.
 pub trait Reader {
     /// Gives records that are at hand to `take` until about `budget_bytes` of key and value were
-    /// given. Returns the bytes given; 0 means that nothing is at hand now.
+    /// given. Returns the bytes given, counting a record as 1 at least; 0 means that nothing is at
+    /// hand now.
     ///
     /// # Errors
     /// What the log or `take` says; the record at hand then counts as not given.

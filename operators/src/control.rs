@@ -65,7 +65,11 @@ pub struct ControlLog {
 impl ControlLog {
     /// An empty log for ticks of `tick_ms`.
     pub fn new(tick_ms: u64) -> Self {
-        ControlLog { tick_ms, waiting: Vec::new(), passed: None }
+        ControlLog {
+            tick_ms,
+            waiting: Vec::new(),
+            passed: None,
+        }
     }
 
     /// Takes in a command of `tick`.
@@ -122,7 +126,10 @@ mod tests {
         let first = log.advance(&at(20));
         assert_eq!(
             first,
-            [(0, Command::SetTtl { ttl_ms: 1 }), (0, Command::SetTtl { ttl_ms: 2 })]
+            [
+                (0, Command::SetTtl { ttl_ms: 1 }),
+                (0, Command::SetTtl { ttl_ms: 2 })
+            ]
         );
         assert!(log.advance(&at(20)).is_empty());
         assert_eq!(log.advance(&at(60)), [(20, Command::Stop)]);
@@ -134,7 +141,10 @@ mod tests {
         let mut log = ControlLog::new(20);
         log.advance(&at(40));
         log.receive(40, Command::Shutdown);
-        assert_eq!(log.advance(&MutableAntichain::new()), [(40, Command::Shutdown)]);
+        assert_eq!(
+            log.advance(&MutableAntichain::new()),
+            [(40, Command::Shutdown)]
+        );
         assert_eq!(log.passed(), Some(20));
     }
 }

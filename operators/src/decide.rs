@@ -53,9 +53,8 @@ mod tests {
     #[test]
     fn the_whole_table() {
         let window = Some(Window { start_ms: 100 });
-        let rule = |marker, window, forgotten| {
-            decide(marker, window, forgotten, OnForgotten::Quarantine)
-        };
+        let rule =
+            |marker, window, forgotten| decide(marker, window, forgotten, OnForgotten::Quarantine);
         let at_risk = Verdict::Unsafe(OnForgotten::Quarantine);
         for (marker, window, forgotten, verdict) in [
             (None, None, None, Verdict::DropSuperseded),
@@ -69,7 +68,11 @@ mod tests {
             (None, window, Some(99), Verdict::Emit),
             (None, window, None, Verdict::Emit),
         ] {
-            assert_eq!(rule(marker, window, forgotten), verdict, "{marker:?} {forgotten:?}");
+            assert_eq!(
+                rule(marker, window, forgotten),
+                verdict,
+                "{marker:?} {forgotten:?}"
+            );
         }
     }
 }

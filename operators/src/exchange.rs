@@ -29,7 +29,10 @@ impl RoutedBuilder {
     /// Sets the number of workers; before the first record.
     pub fn route_to(&mut self, workers: usize) {
         if self.targets.len() != workers {
-            assert!(self.targets.iter().all(Records::is_empty), "records are routed already");
+            assert!(
+                self.targets.iter().all(Records::is_empty),
+                "records are routed already"
+            );
             self.targets = (0..workers).map(|_| Records::default()).collect();
         }
     }

@@ -33,8 +33,8 @@ use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::OutputBuilder;
-use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::generic::OutputBuilderSession;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::{Stream, StreamVec};
 use timely::progress::Antichain;
 
@@ -114,7 +114,11 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
                 } else {
                     let data = capability.retain_least(0).expect("a READ has a tick");
                     let progress = capability.retain_least(1).expect("a READ has a tick");
-                    state.hold(Held { data, _progress: progress, records: std::mem::take(records) });
+                    state.hold(Held {
+                        data,
+                        _progress: progress,
+                        records: std::mem::take(records),
+                    });
                 }
             });
             if state.work() {
@@ -122,7 +126,10 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
             }
         }
     });
-    Merged { data: data_stream, read_progress: progress_stream }
+    Merged {
+        data: data_stream,
+        read_progress: progress_stream,
+    }
 }
 
 /// READs whose tick control has not passed yet, with what keeps their frontiers.
@@ -183,7 +190,8 @@ impl<M: MarkerStore> Merge<M> {
     /// Forgets through the ticks that control has passed here, and no further.
     fn forget(&mut self) {
         let passed = self.log.passed();
-        if let Some(horizon) = passed.and_then(|passed| self.config.retention.forget_through(passed))
+        if let Some(horizon) =
+            passed.and_then(|passed| self.config.retention.forget_through(passed))
         {
             self.store.forget_through(horizon);
         }
@@ -201,10 +209,16 @@ impl<M: MarkerStore> Merge<M> {
     /// Decides the held READs whose tick has passed, in order of arrival.
     fn held_reads(&mut self, output: &mut DataSession<'_>) {
         while let Some(front) = self.held.front() {
-            if self.log.passed().is_none_or(|passed| passed < *front.data.time()) {
+            if self
+                .log
+                .passed()
+                .is_none_or(|passed| passed < *front.data.time())
+            {
                 return;
             }
-            let Some(held) = self.held.pop_front() else { return };
+            let Some(held) = self.held.pop_front() else {
+                return;
+            };
             let mut session = output.session(&held.data);
             self.reads(&held.records, |record| session.give(record));
         }
@@ -213,7 +227,8 @@ impl<M: MarkerStore> Merge<M> {
     /// Decides every READ of a container against the markers as they are now.
     fn reads(&mut self, records: &Records, mut give: impl FnMut(RecordRef<'_>)) {
         self.fingerprints.clear();
-        self.fingerprints.extend((0..records.len()).map(|index| records.fingerprint(index)));
+        self.fingerprints
+            .extend((0..records.len()).map(|index| records.fingerprint(index)));
         self.markers.clear();
         self.store.latest(&self.fingerprints, &mut self.markers);
         let forgotten_through = self.store.forgotten_through();
@@ -221,7 +236,10 @@ impl<M: MarkerStore> Merge<M> {
         for (record, marker) in records.iter().zip(&self.markers) {
             let verdict = match record.op {
                 Op::Read if self.config.rule => {
-                    let window = self.config.retention.window(record.generation, record.table);
+                    let window = self
+                        .config
+                        .retention
+                        .window(record.generation, record.table);
                     decide(*marker, window, forgotten_through, self.config.on_forgotten)
                 }
                 // The rule is off, or the source has decided already (late READs).

@@ -36,8 +36,7 @@ where
     let mut builder = OperatorBuilder::new("Report".to_owned(), scope);
     let mut control = builder.new_input_connection(control, Pipeline, []);
     let (output, stream) = builder.new_output_connection::<Vec<(usize, R)>, _>([]);
-    let mut output =
-        OutputBuilder::<u64, CapacityContainerBuilder<Vec<(usize, R)>>>::from(output);
+    let mut output = OutputBuilder::<u64, CapacityContainerBuilder<Vec<(usize, R)>>>::from(output);
     builder.build(move |mut capabilities| {
         let mut held = capabilities.pop();
         let mut log = ControlLog::new(tick_ms);
@@ -53,11 +52,16 @@ where
                 .advance(&frontiers[0])
                 .into_iter()
                 .any(|(_, command)| command == Command::Shutdown);
-            let (Some(capability), Some(tick)) = (held.as_mut(), log.passed()) else { return };
+            let (Some(capability), Some(tick)) = (held.as_mut(), log.passed()) else {
+                return;
+            };
             capability.downgrade(&tick);
             if last || tick >= next_ms {
                 next_ms = tick + every_ms;
-                output.activate().session(&*capability).give((worker, report()));
+                output
+                    .activate()
+                    .session(&*capability)
+                    .give((worker, report()));
             }
             if last {
                 held = None;

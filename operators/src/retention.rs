@@ -63,18 +63,27 @@ impl Window {
 impl Retention {
     /// A policy with no generation open.
     pub fn new(keep: KeepMarkers, start_margin_ms: u64) -> Self {
-        Retention { keep, start_margin_ms, open: Vec::new() }
+        Retention {
+            keep,
+            start_margin_ms,
+            open: Vec::new(),
+        }
     }
 
     /// Applies a command whose tick has passed.
     pub fn apply(&mut self, command: &Command) {
         match command {
-            Command::Open { generation, tables, opened_at_ms } => {
+            Command::Open {
+                generation,
+                tables,
+                opened_at_ms,
+            } => {
                 // A newer generation of a table replaces the older one for that table.
                 for older in &mut self.open {
                     older.tables.retain(|table| !tables.contains(table));
                 }
-                self.open.retain(|older| !older.tables.is_empty() && older.number != *generation);
+                self.open
+                    .retain(|older| !older.tables.is_empty() && older.number != *generation);
                 self.open.push(Generation {
                     number: *generation,
                     tables: tables.clone(),
@@ -99,7 +108,9 @@ impl Retention {
     }
 
     fn window_of(&self, open: &Generation) -> Window {
-        Window { start_ms: open.opened_at_ms.saturating_sub(self.start_margin_ms) }
+        Window {
+            start_ms: open.opened_at_ms.saturating_sub(self.start_margin_ms),
+        }
     }
 
     /// Through which tick markers may be forgotten when control has passed `passed`; `None`: none.
@@ -107,7 +118,8 @@ impl Retention {
         match self.keep {
             KeepMarkers::Ttl { ttl_ms } => passed.checked_sub(ttl_ms),
             KeepMarkers::UntilReady { open_late_max_ms } => {
-                let first_needed = match self.open.iter().map(|g| self.window_of(g).start_ms).min() {
+                let first_needed = match self.open.iter().map(|g| self.window_of(g).start_ms).min()
+                {
                     Some(start_ms) => start_ms,
                     None => passed.saturating_sub(self.start_margin_ms + open_late_max_ms),
                 };
@@ -123,13 +135,21 @@ mod tests {
     use crate::control::Command;
 
     fn open(generation: u32, tables: &[u16], opened_at_ms: u64) -> Command {
-        Command::Open { generation, tables: tables.to_vec(), opened_at_ms }
+        Command::Open {
+            generation,
+            tables: tables.to_vec(),
+            opened_at_ms,
+        }
     }
 
     #[test]
     fn until_ready_keeps_the_window_of_every_open_generation() {
-        let mut retention =
-            Retention::new(KeepMarkers::UntilReady { open_late_max_ms: 1000 }, 100);
+        let mut retention = Retention::new(
+            KeepMarkers::UntilReady {
+                open_late_max_ms: 1000,
+            },
+            100,
+        );
         assert_eq!(retention.forget_through(5000), Some(3899));
         retention.apply(&open(1, &[0], 3000));
         retention.apply(&open(2, &[1], 4000));
@@ -143,14 +163,24 @@ mod tests {
 
     #[test]
     fn a_fresh_job_forgets_nothing() {
-        let mut retention = Retention::new(KeepMarkers::UntilReady { open_late_max_ms: 0 }, 0);
+        let mut retention = Retention::new(
+            KeepMarkers::UntilReady {
+                open_late_max_ms: 0,
+            },
+            0,
+        );
         retention.apply(&open(1, &[0], 0));
         assert_eq!(retention.forget_through(u64::MAX), None);
     }
 
     #[test]
     fn a_newer_generation_supersedes_table_by_table() {
-        let mut retention = Retention::new(KeepMarkers::UntilReady { open_late_max_ms: 0 }, 0);
+        let mut retention = Retention::new(
+            KeepMarkers::UntilReady {
+                open_late_max_ms: 0,
+            },
+            0,
+        );
         retention.apply(&open(1, &[0, 1], 10));
         retention.apply(&open(2, &[1], 20));
         assert_eq!(retention.window(1, 0), Some(Window { start_ms: 10 }));

@@ -24,6 +24,16 @@ pub trait Outlet {
     fn durable(&mut self) -> u64;
 }
 
+impl<O: Outlet + ?Sized> Outlet for Box<O> {
+    fn push(&mut self, records: Records) -> u64 {
+        (**self).push(records)
+    }
+
+    fn durable(&mut self) -> u64 {
+        (**self).durable()
+    }
+}
+
 /// Builds the sink. `outlet` is made with the activator to call when more has become durable.
 pub fn sink<'scope, O: Outlet + 'static>(
     data: Stream<'scope, u64, Records>,

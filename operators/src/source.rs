@@ -123,11 +123,11 @@ pub fn source<'scope, F: Feed + 'static>(
     let (records, record_stream) = builder.new_output_connection::<Records, _>([]);
     let (ends, end_stream) = builder.new_output_connection::<Vec<PartitionEnd>, _>([]);
     let mut records = OutputBuilder::<u64, RoutedBuilder>::from(records);
-    let mut ends =
-        OutputBuilder::<u64, CapacityContainerBuilder<Vec<PartitionEnd>>>::from(ends);
+    let mut ends = OutputBuilder::<u64, CapacityContainerBuilder<Vec<PartitionEnd>>>::from(ends);
     builder.build(move |mut capabilities| {
-        let mut held: Option<(Capability<u64>, Capability<u64>)> =
-            capabilities.pop().and_then(|end| Some((capabilities.pop()?, end)));
+        let mut held: Option<(Capability<u64>, Capability<u64>)> = capabilities
+            .pop()
+            .and_then(|end| Some((capabilities.pop()?, end)));
         let mut log = ControlLog::new(tick_ms);
         let mut inflight = InFlight::default();
         let mut reached = Vec::new();
@@ -144,11 +144,15 @@ pub fn source<'scope, F: Feed + 'static>(
                     held = None;
                 }
             }
-            let (Some((data, end)), Some(tick)) = (held.as_mut(), log.passed()) else { return };
+            let (Some((data, end)), Some(tick)) = (held.as_mut(), log.passed()) else {
+                return;
+            };
             data.downgrade(&tick);
             end.downgrade(&tick);
             inflight.settle(&durable);
-            let budget_bytes = inflight_bytes_max.saturating_sub(inflight.bytes).min(POLL_BYTES);
+            let budget_bytes = inflight_bytes_max
+                .saturating_sub(inflight.bytes)
+                .min(POLL_BYTES);
             if budget_bytes == 0 {
                 // The next tick activates this operator again: its control frontier moves.
                 return;
@@ -167,12 +171,17 @@ pub fn source<'scope, F: Feed + 'static>(
                 inflight.sent(tick, sent_bytes);
             }
             if !reached.is_empty() {
-                ends.activate().session(&*end).give_iterator(reached.drain(..));
+                ends.activate()
+                    .session(&*end)
+                    .give_iterator(reached.drain(..));
             }
             if polled == Polled::More {
                 activator.activate();
             }
         }
     });
-    Sourced { records: record_stream, ends: end_stream }
+    Sourced {
+        records: record_stream,
+        ends: end_stream,
+    }
 }

@@ -20,7 +20,10 @@ pub fn tick_at(now_ms: u64, tick_ms: u64) -> u64 {
 /// before the first tick has passed, and when the frontier is empty (the control stream has ended,
 /// which proves nothing about time).
 pub fn last_passed(frontier: &MutableAntichain<u64>, tick_ms: u64) -> Option<u64> {
-    frontier.frontier().first().and_then(|next| next.checked_sub(tick_ms))
+    frontier
+        .frontier()
+        .first()
+        .and_then(|next| next.checked_sub(tick_ms))
 }
 
 #[cfg(test)]

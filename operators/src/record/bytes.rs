@@ -129,7 +129,11 @@ impl View {
     }
 
     pub(super) fn op(&self, index: usize) -> Op {
-        assert!(index < self.layout.count, "record {index} of {}", self.layout.count);
+        assert!(
+            index < self.layout.count,
+            "record {index} of {}",
+            self.layout.count
+        );
         Op::from_code(self.bytes[self.layout.ops() + index]).expect("ops were checked on arrival")
     }
 

@@ -1,0 +1,317 @@
+//! Feeds a source operator: reads one role's partitions on one worker, decodes, and knows when a
+//! partition has been read to its end.
+//!
+//! Invariant: a READ is read only after the open of its generation has passed control here; a
+//! record behind a frozen end leaves as late, never as a READ. After an error nothing more is read,
+//! and the offset of the record at hand is not passed.
+//!
+//! It cannot block: pausing is not polling.
+
+mod ends;
+mod rate;
+
+use crate::decode::{Decoded, Decoder, Ignored, TopicId};
+use crate::error::Error;
+use crate::failure::Failures;
+use crate::table::Role;
+use crate::topic::{Assignment, RawRecord, Reader, Topics, Waker};
+use ends::Ends;
+use headwater_operators::control::Command;
+use headwater_operators::record::{Op, RecordRef};
+use headwater_operators::source::{Feed, PartitionEnd, Polled};
+use rate::Rate;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What one feed has read.
+#[derive(Clone, Debug, Default)]
+pub struct FeedCounters {
+    /// Rows given to the dataflow.
+    pub rows: u64,
+    /// Bytes of key and value read.
+    pub bytes: u64,
+    /// Records that are no row, by kind.
+    pub ignored: BTreeMap<Ignored, u64>,
+}
+
+/// What a feed needs.
+pub struct FeedConfig {
+    /// Mutations or snapshot.
+    pub role: Role,
+    /// The partitions of this worker.
+    pub assignments: Vec<Assignment>,
+    /// The id that an end-of-snapshot record must carry.
+    pub generation_id: String,
+    /// READs a second for this feed; `None`: as fast as they come.
+    pub records_per_second_max: Option<u64>,
+    /// Where topics are read.
+    pub topics: Arc<dyn Topics>,
+    /// Decodes this worker's records.
+    pub decoder: Decoder,
+    /// Where errors go.
+    pub failures: Arc<Failures>,
+    /// Where counts go.
+    pub counters: Rc<RefCell<FeedCounters>>,
+}
+
+/// See the module.
+pub struct TopicFeed {
+    config: FeedConfig,
+    topics: Vec<TopicId>,
+    waker: Waker,
+    reader: Option<Box<dyn Reader>>,
+    ends: Ends,
+    generation: u32,
+    rate: Option<Rate>,
+    stopped: bool,
+}
+
+impl TopicFeed {
+    /// A feed that `waker` wakes. A mutation feed reads at once, a snapshot feed when its
+    /// generation opens.
+    pub fn new(mut config: FeedConfig, waker: Waker) -> Self {
+        let mut topics = Vec::new();
+        for assignment in &config.assignments {
+            topics.push(config.decoder.topic(config.role, &assignment.topic));
+        }
+        let ends = Ends::new(&config.assignments);
+        let rate = config.records_per_second_max.map(Rate::new);
+        let reader = None;
+        let generation = 0;
+        let mut feed = TopicFeed {
+            config,
+            topics,
+            waker,
+            reader,
+            ends,
+            generation,
+            rate,
+            stopped: false,
+        };
+        if feed.config.role == Role::Mutations {
+            feed.start();
+        }
+        feed
+    }
+
+    fn start(&mut self) {
+        if self.reader.is_some() || self.config.assignments.is_empty() {
+            return;
+        }
+        match self
+            .config
+            .topics
+            .reader(&self.config.assignments, Arc::clone(&self.waker))
+        {
+            Ok(reader) => self.reader = Some(reader),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.stopped = true;
+        self.config.failures.report(error);
+    }
+
+    /// Reads once; `Ok(bytes)`.
+    fn read(
+        &mut self,
+        budget_bytes: usize,
+        give: &mut dyn FnMut(RecordRef<'_>),
+    ) -> Result<usize, Error> {
+        let Some(reader) = self.reader.as_mut() else {
+            return Ok(0);
+        };
+        let mut counters = self.config.counters.borrow_mut();
+        let mut one = One {
+            config: (
+                self.config.role,
+                &self.config.assignments,
+                &self.config.generation_id,
+            ),
+            topics: &self.topics,
+            ends: &mut self.ends,
+            decoder: &mut self.config.decoder,
+            generation: self.generation,
+            counters: &mut counters,
+        };
+        reader.poll(budget_bytes, &mut |index, raw| {
+            one.record(index, &raw, give)
+        })
+    }
+
+    fn read_limited(
+        &mut self,
+        tick: u64,
+        budget_bytes: usize,
+        give: &mut dyn FnMut(RecordRef<'_>),
+    ) -> Result<usize, Error> {
+        let Some(rate) = self.rate.as_mut() else {
+            return self.read(budget_bytes, give);
+        };
+        let mut allowed = rate.allow(tick);
+        let mut total_bytes = 0;
+        while allowed > 0 && total_bytes < budget_bytes {
+            // A budget of one byte gives one record.
+            let rows = self.config.counters.borrow().rows;
+            let bytes = self.read(1, give)?;
+            let given = self.config.counters.borrow().rows - rows;
+            if bytes == 0 && given == 0 {
+                break;
+            }
+            total_bytes += bytes.max(1);
+            allowed = allowed.saturating_sub(given);
+            if let Some(rate) = self.rate.as_mut() {
+                rate.used(given);
+            }
+        }
+        // What is left waits for the next tick, which activates the operator.
+        Ok(0)
+    }
+}
+
+impl Feed for TopicFeed {
+    fn command(&mut self, _tick: u64, command: &Command) {
+        match command {
+            Command::Open { generation, .. } if self.config.role == Role::Snapshot => {
+                self.generation = *generation;
+                self.start();
+            }
+            Command::Freeze(targets) if self.config.role == Role::Snapshot => {
+                self.ends.set(targets);
+            }
+            Command::Target(targets) if self.config.role == Role::Mutations => {
+                self.ends.set(targets);
+            }
+            Command::Stop => self.stopped = true,
+            _ => {}
+        }
+    }
+
+    fn poll(
+        &mut self,
+        tick: u64,
+        budget_bytes: usize,
+        give: &mut dyn FnMut(RecordRef<'_>),
+        ends: &mut Vec<PartitionEnd>,
+    ) -> Polled {
+        if self.stopped {
+            return Polled::Idle;
+        }
+        match self.read_limited(tick, budget_bytes, give) {
+            Ok(bytes) => {
+                if let Some(reader) = &self.reader {
+                    let mutations = self.config.role == Role::Mutations;
+                    self.ends.reached(&**reader, mutations, tick, ends);
+                }
+                if bytes > 0 {
+                    Polled::More
+                } else {
+                    Polled::Idle
+                }
+            }
+            Err(error) => {
+                self.fail(error);
+                Polled::Idle
+            }
+        }
+    }
+}
+
+/// The parts of a feed that one record needs.
+struct One<'f> {
+    config: (Role, &'f [Assignment], &'f str),
+    topics: &'f [TopicId],
+    ends: &'f mut Ends,
+    decoder: &'f mut Decoder,
+    generation: u32,
+    counters: &'f mut FeedCounters,
+}
+
+impl One<'_> {
+    fn record(
+        &mut self,
+        index: usize,
+        raw: &RawRecord<'_>,
+        give: &mut dyn FnMut(RecordRef<'_>),
+    ) -> Result<(), Error> {
+        let (role, assignments, generation_id) = self.config;
+        let assignment = &assignments[index];
+        let at = || {
+            format!(
+                "{}[{}]@{}",
+                assignment.topic, assignment.partition, raw.offset
+            )
+        };
+        self.counters.bytes +=
+            (raw.key.map_or(0, <[u8]>::len) + raw.value.map_or(0, <[u8]>::len)) as u64;
+        if let (Role::Snapshot, Some(id)) = (role, raw.end_of_snapshot) {
+            return end_record(self.ends, index, raw.offset, id, generation_id, &at());
+        }
+        match self.decoder.decode(self.topics[index], raw) {
+            Ok(Decoded::Row {
+                table,
+                op,
+                fingerprint,
+                key,
+                value,
+                read_time_ms,
+            }) => {
+                let late = op == Op::Read && self.ends.is_late(index, raw.offset);
+                self.counters.rows += 1;
+                give(RecordRef {
+                    fingerprint,
+                    op: if late { Op::Late } else { op },
+                    table: u16::try_from(table).expect("a job has fewer than 65,536 tables"),
+                    generation: if role == Role::Snapshot {
+                        self.generation
+                    } else {
+                        0
+                    },
+                    partition: assignment.partition,
+                    offset: raw.offset,
+                    read_time_ms,
+                    key,
+                    value,
+                });
+                Ok(())
+            }
+            Ok(Decoded::Ignored(kind)) => {
+                *self.counters.ignored.entry(kind).or_default() += 1;
+                Ok(())
+            }
+            Ok(Decoded::Truncate { .. }) => Err(truncated(&at())),
+            Err(error) => Err(error.at(&at())),
+        }
+    }
+}
+
+fn end_record(
+    ends: &mut Ends,
+    index: usize,
+    offset: u64,
+    id: &[u8],
+    generation_id: &str,
+    at: &str,
+) -> Result<(), Error> {
+    if id != generation_id.as_bytes() {
+        return Err(Error::refused(format!(
+            "{at}: an end-of-snapshot record of another generation"
+        ))
+        .line(format!("found     {}", String::from_utf8_lossy(id)))
+        .line(format!("expected  {generation_id}"))
+        .line("A snapshot topic belongs to one generation: give this one a topic of its own."));
+    }
+    ends.end_record(index, offset);
+    Ok(())
+}
+
+fn truncated(at: &str) -> Error {
+    Error::refused(format!("{at}: TRUNCATE"))
+        .line("It has no key and stands in one partition only, so no order against the mutations")
+        .line("of other partitions is known, and markers cannot stand for it.")
+        .line("Truncate the target, start a new snapshot, and run the job anew on both topics")
+        .line("from behind this offset.")
+}

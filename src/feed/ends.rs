@@ -1,0 +1,83 @@
+//! The frozen ends of a feed's partitions: which are known, reached, reported.
+//!
+//! Invariant: a partition end is reported once, and only when the reader's next offset is at or
+//! past it; the tick it carries is not before that of the partition's last record.
+
+use crate::topic::{Assignment, Reader};
+use headwater_operators::control::PartitionTarget;
+use headwater_operators::source::PartitionEnd;
+
+#[derive(Clone, Debug)]
+struct End {
+    topic: String,
+    partition: u32,
+    end: Option<u64>,
+    reported: bool,
+}
+
+/// One entry an assignment.
+#[derive(Clone, Debug)]
+pub(super) struct Ends {
+    ends: Vec<End>,
+}
+
+impl Ends {
+    pub(super) fn new(assignments: &[Assignment]) -> Self {
+        let end = |a: &Assignment| End {
+            topic: a.topic.clone(),
+            partition: a.partition,
+            end: None,
+            reported: false,
+        };
+        Ends {
+            ends: assignments.iter().map(end).collect(),
+        }
+    }
+
+    /// Takes the ends of this feed's partitions from a command. An end that a record in the
+    /// partition set already stays.
+    pub(super) fn set(&mut self, targets: &[PartitionTarget]) {
+        for end in &mut self.ends {
+            let target = targets
+                .iter()
+                .find(|t| t.topic == end.topic && t.partition == end.partition);
+            if let Some(target) = target {
+                end.end.get_or_insert(target.end);
+            }
+        }
+    }
+
+    /// An end-of-snapshot record at `offset`: from it on the partition is at its frozen end.
+    pub(super) fn end_record(&mut self, index: usize, offset: u64) {
+        self.ends[index].end.get_or_insert(offset + 1);
+    }
+
+    /// Whether a READ at `offset` lies behind the frozen end.
+    pub(super) fn is_late(&self, index: usize, offset: u64) -> bool {
+        self.ends[index].end.is_some_and(|end| offset >= end)
+    }
+
+    /// Reports what `reader` has reached since the last call.
+    pub(super) fn reached(
+        &mut self,
+        reader: &dyn Reader,
+        mutations: bool,
+        tick: u64,
+        out: &mut Vec<PartitionEnd>,
+    ) {
+        for (index, entry) in self.ends.iter_mut().enumerate() {
+            let Some(end) = entry.end else { continue };
+            if entry.reported || reader.next_offset(index) < end {
+                continue;
+            }
+            entry.reported = true;
+            out.push(PartitionEnd {
+                mutations,
+                topic: entry.topic.clone(),
+                partition: entry.partition,
+                end,
+                tick,
+            });
+        }
+    }
+}

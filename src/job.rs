@@ -1,0 +1,176 @@
+//! One job in one process: what the workers need, made and checked before anything is read.
+//!
+//! Everything that touches the world is handed in (topics, sink outlets, clock), so that the same
+//! dataflow runs on Kafka, on files, and in a test on a clock that a hand moves.
+
+use crate::decode::DecodeSettings;
+use crate::failure::Failures;
+use crate::key::KeyGate;
+use crate::status::Counts;
+use crate::table::{Role, Table};
+use crate::topic::{Assignment, Topics, Waker};
+use headwater_operators::decide::OnForgotten;
+use headwater_operators::retention::KeepMarkers;
+use headwater_operators::sink::Outlet;
+use headwater_operators::time::Clock;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// When a run ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Not at all.
+    Never,
+    /// When every snapshot partition has its end-of-snapshot record and mutations have caught up.
+    EndRecords,
+    /// As `EndRecords`, and the ends are also frozen when neither topic delivered for so long.
+    Idle {
+        /// Milliseconds of job time.
+        idle_ms: u64,
+    },
+}
+
+/// Settings that are numbers and policies.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Length of a tick.
+    pub tick_ms: u64,
+    /// Bytes of mutations that may be in flight, a worker.
+    pub inflight_bytes_max: usize,
+    /// Bytes of READs that may be in flight, a worker.
+    pub reads_inflight_bytes_max: usize,
+    /// READs a second over all workers.
+    pub reads_per_second_max: Option<u64>,
+    /// Which markers are kept.
+    pub keep_markers: KeepMarkers,
+    /// What a snapshot read from a lagging replica may miss.
+    pub start_margin_ms: u64,
+    /// What happens to a READ that may be stale.
+    pub on_forgotten: OnForgotten,
+    /// Whether the marker rule is applied.
+    pub rule: bool,
+    /// When the run ends by itself.
+    pub finish: Finish,
+    /// How records are decoded.
+    pub decode: DecodeSettings,
+}
+
+/// Makes the sink outlet of a worker: worker index, and what wakes its operator.
+pub type MakeOutlet = dyn Fn(usize, Waker) -> Box<dyn Outlet> + Send + Sync;
+
+/// See the module.
+pub struct Job {
+    /// The tables; the index is the table's number in the dataflow.
+    pub tables: Vec<Table>,
+    /// Every partition of every topic of a role, with the offset to start from, in one order that
+    /// all processes agree on.
+    pub partitions: Partitions,
+    /// The id of the generation, as end-of-snapshot records carry it.
+    pub generation_id: String,
+    /// Where topics are read.
+    pub topics: Arc<dyn Topics>,
+    /// Where rows go.
+    pub outlet: Box<MakeOutlet>,
+    /// The job's clock; read by worker 0 alone.
+    pub clock: Arc<dyn Clock + Send + Sync>,
+    /// Numbers and policies.
+    pub settings: Settings,
+    /// Keys the fingerprints; equal in all processes.
+    pub secret: [u8; 16],
+    /// The key shapes of both sides of each table.
+    pub gate: Arc<KeyGate>,
+    /// The first thing that went wrong in this process.
+    pub failures: Arc<Failures>,
+    /// What a person or a test asks of the job, and what it says.
+    pub panel: Arc<Panel>,
+}
+
+/// The partitions of both roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partitions {
+    /// Of the mutation topics.
+    pub mutations: Vec<Assignment>,
+    /// Of the snapshot topics.
+    pub snapshot: Vec<Assignment>,
+}
+
+impl Partitions {
+    /// All partitions of a role.
+    pub fn of(&self, role: Role) -> &[Assignment] {
+        match role {
+            Role::Mutations => &self.mutations,
+            Role::Snapshot => &self.snapshot,
+        }
+    }
+
+    /// Those that `worker` of `workers` reads: one partition is read by one worker at a time.
+    pub fn of_worker(&self, role: Role, worker: usize, workers: usize) -> Vec<Assignment> {
+        let mine = self.of(role).iter().skip(worker).step_by(workers);
+        mine.cloned().collect()
+    }
+}
+
+/// The topics of a role, each once, in the order of the tables.
+pub fn topic_names(tables: &[Table], role: Role) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let names = tables.iter().map(|table| match role {
+        Role::Mutations => &table.mutations,
+        Role::Snapshot => &table.snapshot,
+    });
+    names
+        .filter(|name| seen.insert((*name).clone()))
+        .cloned()
+        .collect()
+}
+
+/// What is asked of a running job from outside, and what it shows. No dataflow state is touched.
+#[derive(Debug, Default)]
+pub struct Panel {
+    stop: AtomicBool,
+    shown: Mutex<Shown>,
+}
+
+/// What a running job shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Sum over all workers.
+    pub counts: Counts,
+    /// Whether everything up to the sampled targets, and all READs, are in the sink.
+    pub caught_up: bool,
+    /// Words for the phase.
+    pub phase: String,
+    /// Snapshot partitions at their end, of all.
+    pub snapshot_partitions: (usize, usize),
+    /// Everything stamped before this tick is durable.
+    pub durable_ms: u64,
+    /// Job time.
+    pub now_ms: u64,
+    /// What the end of the snapshot stands on.
+    pub evidence: Option<String>,
+}
+
+impl Panel {
+    /// Asks for a clean stop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Whether a clean stop was asked for.
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// What the job shows now.
+    pub fn shown(&self) -> Shown {
+        self.shown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Shows something else.
+    pub fn show(&self, shown: Shown) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+}

@@ -1,0 +1,105 @@
+//! What one worker has done, as it is sent to worker 0, and the sum over all of them.
+
+use crate::feed::FeedCounters;
+use headwater_operators::merge::MergeCounters;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counts of one worker, or of all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Mutation rows read from topics.
+    pub mutations_read: u64,
+    /// READs read from topics.
+    pub reads_read: u64,
+    /// Bytes of key and value read.
+    pub bytes_read: u64,
+    /// Records that are no row, by kind.
+    pub ignored: BTreeMap<String, u64>,
+    /// Mutations emitted.
+    pub mutations_emitted: u64,
+    /// READs emitted.
+    pub reads_emitted: u64,
+    /// READs dropped for a marker.
+    pub reads_dropped_marker: u64,
+    /// READs dropped because their generation is not open.
+    pub reads_dropped_superseded: u64,
+    /// READs quarantined because a marker was forgotten.
+    pub reads_quarantined: u64,
+    /// READs behind a frozen end, quarantined.
+    pub reads_late: u64,
+    /// READs emitted although they may be stale.
+    pub reads_emitted_unsafe: u64,
+    /// READs at which the job must end.
+    pub reads_failed: u64,
+    /// READs that waited in the merge for their tick.
+    pub reads_held: u64,
+    /// Markers held.
+    pub markers: u64,
+    /// Bytes that they take.
+    pub marker_bytes: u64,
+}
+
+impl Counts {
+    /// The counts of one worker.
+    pub fn of(mutations: &FeedCounters, reads: &FeedCounters, merge: &MergeCounters) -> Self {
+        let mut ignored = BTreeMap::new();
+        for feed in [mutations, reads] {
+            for (kind, count) in &feed.ignored {
+                *ignored.entry(kind.word().to_owned()).or_default() += count;
+            }
+        }
+        Counts {
+            mutations_read: mutations.rows,
+            reads_read: reads.rows,
+            bytes_read: mutations.bytes + reads.bytes,
+            ignored,
+            mutations_emitted: merge.mutations_emitted(),
+            reads_emitted: merge.reads_emitted,
+            reads_dropped_marker: merge.reads_dropped_marker,
+            reads_dropped_superseded: merge.reads_dropped_superseded,
+            reads_quarantined: merge.reads_quarantined,
+            reads_late: merge.reads_late,
+            reads_emitted_unsafe: merge.reads_emitted_unsafe,
+            reads_failed: merge.reads_failed,
+            reads_held: merge.reads_held,
+            markers: merge.markers.markers,
+            marker_bytes: merge.markers.bytes,
+        }
+    }
+
+    /// The sum over workers.
+    pub fn sum<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
+        let mut all = Counts::default();
+        for one in workers {
+            all.mutations_read += one.mutations_read;
+            all.reads_read += one.reads_read;
+            all.bytes_read += one.bytes_read;
+            for (kind, count) in &one.ignored {
+                *all.ignored.entry(kind.clone()).or_default() += count;
+            }
+            all.mutations_emitted += one.mutations_emitted;
+            all.reads_emitted += one.reads_emitted;
+            all.reads_dropped_marker += one.reads_dropped_marker;
+            all.reads_dropped_superseded += one.reads_dropped_superseded;
+            all.reads_quarantined += one.reads_quarantined;
+            all.reads_late += one.reads_late;
+            all.reads_emitted_unsafe += one.reads_emitted_unsafe;
+            all.reads_failed += one.reads_failed;
+            all.reads_held += one.reads_held;
+            all.markers += one.markers;
+            all.marker_bytes += one.marker_bytes;
+        }
+        all
+    }
+
+    /// READs that met a forgotten marker; the generation is unsafe if there is one.
+    pub fn unsafe_reads(&self) -> u64 {
+        self.reads_quarantined + self.reads_emitted_unsafe + self.reads_failed
+    }
+
+    /// Rows read from both topics; stands still when neither delivers.
+    pub fn rows_read(&self) -> u64 {
+        self.mutations_read + self.reads_read
+    }
+}

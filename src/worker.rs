@@ -1,0 +1,234 @@
+//! One worker: builds the dataflow, then steps it until the job is over.
+//!
+//! ```text
+//!  [Feed] ─▶ Source(mutations) ─┐ routed by fingerprint
+//!                               ├─▶ Merge ─data─▶ Sink ─▶ durable probe ─▶ (in-flight budgets)
+//!  [Feed] ─▶ Source(READs) ─────┘     └─▶ READ progress ─▶ probe
+//!       └─▶ partition ends ─▶ worker 0
+//!  control (worker 0) ─ broadcast ─▶ sources, merge, reports
+//! ```
+//! It cannot decide anything: worker 0's [`Coordinator`] does, and sends commands.
+
+use crate::coordinator::{Coordinator, Observed};
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
+use crate::job::Job;
+use crate::status::Counts;
+use crate::table::Role;
+use crate::topic::Waker;
+use headwater_operators::control::{Command, broadcast};
+use headwater_operators::fingerprint::Fingerprinter;
+use headwater_operators::marker::{MarkerArrangement, MarkerConfig};
+use headwater_operators::merge::{MergeConfig, MergeCounters, merge};
+use headwater_operators::report::{Reports, reports};
+use headwater_operators::retention::Retention;
+use headwater_operators::route::range_of;
+use headwater_operators::sink::sink;
+use headwater_operators::source::{PartitionEnd, Sourced, source};
+use headwater_operators::time::tick_at;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::{Concat, Input, Operator, Probe};
+use timely::dataflow::{InputHandle, ProbeHandle, Scope, StreamVec};
+use timely::scheduling::SyncActivator;
+use timely::worker::Worker;
+
+/// How often a worker reports to worker 0.
+const REPORT_MS: u64 = 200;
+/// How long a worker without anything to do sleeps; messages wake it earlier.
+const PARK: Duration = Duration::from_millis(50);
+
+type ControlInput = InputHandle<u64, CapacityContainerBuilder<Vec<Command>>>;
+
+/// What a worker keeps of its dataflow.
+struct Handles {
+    control: Option<ControlInput>,
+    ends: Rc<RefCell<Vec<PartitionEnd>>>,
+    read_progress: ProbeHandle<u64>,
+    durable: ProbeHandle<u64>,
+    reports: Reports<Counts>,
+    reported: ProbeHandle<u64>,
+}
+
+/// Runs the job on this worker until it is over.
+///
+/// # Errors
+/// The first thing that went wrong in this process. The caller must end the process: the rest of
+/// the cluster cannot go on without it.
+pub fn run(worker: &mut Worker, job: &Job) -> Result<(), Error> {
+    let index = worker.index();
+    let mut handles: Handles = worker.dataflow::<u64, _, _>(|scope| build(scope, job));
+    let mut coordinator = (index == 0).then(|| Coordinator::new(job));
+    // Only worker 0 speaks: everyone else lets go of the control stream at once.
+    let mut control = handles.control.take().filter(|_| index == 0);
+    // A probe is empty until its dataflow has run once, which must not look like the end.
+    let mut lived = false;
+    loop {
+        if let Some(error) = job.failures.any().then(|| job.failures.first()).flatten() {
+            return Err(error);
+        }
+        let mut park = PARK;
+        if let (Some(coordinator), Some(input)) = (coordinator.as_mut(), control.as_mut()) {
+            let tick_ms = job.settings.tick_ms;
+            let now_ms = job.clock.now_ms();
+            let tick = tick_at(now_ms, tick_ms);
+            if tick > *input.time() {
+                input.advance_to(tick);
+            }
+            let observed = Observed {
+                ends: handles.ends.borrow_mut().drain(..).collect(),
+                read_progress: &handles.read_progress,
+                durable: &handles.durable,
+                reported: &handles.reported,
+                reports: &handles.reports,
+            };
+            for command in coordinator.step(*input.time(), now_ms, observed) {
+                input.send(command);
+            }
+            if coordinator.over() {
+                control = None;
+            } else {
+                park = Duration::from_millis(tick_ms - now_ms % tick_ms).min(PARK);
+            }
+        }
+        let ended = handles.durable.done() && handles.reported.done();
+        lived |= !ended;
+        if control.is_none() && lived && ended {
+            return Ok(());
+        }
+        worker.step_or_park(Some(park));
+    }
+}
+
+fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
+    let settings = &job.settings;
+    let durable = ProbeHandle::new();
+    let (control, commands) = scope.new_input::<Vec<Command>>();
+    let commands = broadcast(commands);
+    let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
+    let mutations = feed_source(
+        scope,
+        job,
+        Role::Mutations,
+        &commands,
+        &durable,
+        &counters[0],
+    );
+    let reads = feed_source(
+        scope,
+        job,
+        Role::Snapshot,
+        &commands,
+        &durable,
+        &counters[1],
+    );
+    let ends = collect_ends(mutations.ends.concat(reads.ends));
+    let merge_counters = Rc::<RefCell<MergeCounters>>::default();
+    let (low, high) = range_of(scope.index(), scope.peers());
+    let store = MarkerArrangement::new(MarkerConfig::new(low..=high, settings.tick_ms));
+    let merged = merge(
+        mutations.records,
+        reads.records,
+        commands.clone(),
+        store,
+        MergeConfig {
+            tick_ms: settings.tick_ms,
+            retention: Retention::new(settings.keep_markers, settings.start_margin_ms),
+            on_forgotten: settings.on_forgotten,
+            rule: settings.rule,
+        },
+        Rc::clone(&merge_counters),
+    );
+    let (read_progress, _) = merged.read_progress.probe();
+    let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
+    sink(merged.data, outlet).probe_with(&durable);
+    let count = move || {
+        Counts::of(
+            &counters[0].borrow(),
+            &counters[1].borrow(),
+            &merge_counters.borrow(),
+        )
+    };
+    let (reports, reported) = reports(commands, settings.tick_ms, REPORT_MS, count);
+    let control = Some(control);
+    Handles {
+        control,
+        ends,
+        read_progress,
+        durable,
+        reports,
+        reported,
+    }
+}
+
+fn waker(activator: SyncActivator) -> Waker {
+    // The operator may be gone already, at the end of the job; nobody is left to wake then.
+    Arc::new(move || {
+        let _ = activator.activate();
+    })
+}
+
+fn feed_source<'scope>(
+    scope: Scope<'scope, u64>,
+    job: &Job,
+    role: Role,
+    commands: &StreamVec<'scope, u64, Command>,
+    durable: &ProbeHandle<u64>,
+    counters: &Rc<RefCell<FeedCounters>>,
+) -> Sourced<'scope> {
+    let settings = &job.settings;
+    let (worker, workers) = (scope.index(), scope.peers());
+    let assignments = job.partitions.of_worker(role, worker, workers);
+    let (name, inflight_bytes_max) = match role {
+        Role::Mutations => ("Source(mutations)", settings.inflight_bytes_max),
+        Role::Snapshot => ("Source(snapshot)", settings.reads_inflight_bytes_max),
+    };
+    // Each worker's share of the rate is its share of the partitions.
+    let share = |rate: u64| {
+        let all = job.partitions.of(role).len().max(1) as u64;
+        (rate * assignments.len() as u64).div_ceil(all).max(1)
+    };
+    let rate = settings
+        .reads_per_second_max
+        .filter(|_| role == Role::Snapshot)
+        .map(share);
+    let config = FeedConfig {
+        role,
+        assignments,
+        generation_id: job.generation_id.clone(),
+        records_per_second_max: rate,
+        topics: Arc::clone(&job.topics),
+        decoder: Decoder::new(
+            &job.tables,
+            &Fingerprinter::new(job.secret),
+            settings.decode.clone(),
+            Arc::clone(&job.gate),
+        ),
+        failures: Arc::clone(&job.failures),
+        counters: Rc::clone(counters),
+    };
+    source(
+        name,
+        commands.clone(),
+        settings.tick_ms,
+        inflight_bytes_max,
+        durable.clone(),
+        |activator| TopicFeed::new(config, waker(activator)),
+    )
+}
+
+fn collect_ends(ends: StreamVec<'_, u64, PartitionEnd>) -> Rc<RefCell<Vec<PartitionEnd>>> {
+    let collected = Rc::<RefCell<Vec<PartitionEnd>>>::default();
+    let into = Rc::clone(&collected);
+    ends.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
+        Exchange::new(|_: &PartitionEnd| 0),
+        "PartitionEnds",
+        move |_, _| move |input, _| input.for_each(|_, ends| into.borrow_mut().append(ends)),
+    );
+    collected
+}
