@@ -11,6 +11,7 @@ pub mod failure;
 pub mod feed;
 pub mod job;
 pub mod key;
+pub mod outcome;
 pub mod sink;
 pub mod status;
 pub mod table;

@@ -61,47 +61,82 @@ struct Handles {
 /// The first thing that went wrong in this process. The caller must end the process: the rest of
 /// the cluster cannot go on without it.
 pub fn run(worker: &mut Worker, job: &Job) -> Result<(), Error> {
-    let index = worker.index();
-    let mut handles: Handles = worker.dataflow::<u64, _, _>(|scope| build(scope, job));
-    let mut coordinator = (index == 0).then(|| Coordinator::new(job));
-    // Only worker 0 speaks: everyone else lets go of the control stream at once.
-    let mut control = handles.control.take().filter(|_| index == 0);
-    // A probe is empty until its dataflow has run once, which must not look like the end.
-    let mut lived = false;
-    loop {
+    let mut run = WorkerRun::new(worker, job);
+    while !run.over() {
+        let park = run.step(job)?;
+        worker.step_or_park(Some(park));
+    }
+    Ok(())
+}
+
+/// A worker's part of a run, stepped by [`run`] or by a test that owns the schedule.
+pub struct WorkerRun {
+    handles: Handles,
+    /// Only worker 0 speaks: everyone else lets go of the control stream at once.
+    control: Option<ControlInput>,
+    coordinator: Option<Coordinator>,
+    /// A probe is empty until its dataflow has run once, which must not look like the end.
+    lived: bool,
+}
+
+impl WorkerRun {
+    /// Builds the dataflow on this worker.
+    pub fn new(worker: &mut Worker, job: &Job) -> Self {
+        let first = worker.index() == 0;
+        let mut handles: Handles = worker.dataflow::<u64, _, _>(|scope| build(scope, job));
+        let control = handles.control.take().filter(|_| first);
+        WorkerRun {
+            handles,
+            control,
+            coordinator: first.then(|| Coordinator::new(job)),
+            lived: false,
+        }
+    }
+
+    /// Whether this worker has nothing left to do.
+    pub fn over(&self) -> bool {
+        self.lived && self.control.is_none() && self.ended()
+    }
+
+    fn ended(&self) -> bool {
+        self.handles.durable.done() && self.handles.reported.done()
+    }
+
+    /// Looks at failures, the clock and what was observed; step the worker after it. Returns how
+    /// long the worker may park.
+    ///
+    /// # Errors
+    /// See [`run`].
+    pub fn step(&mut self, job: &Job) -> Result<Duration, Error> {
         if let Some(error) = job.failures.any().then(|| job.failures.first()).flatten() {
             return Err(error);
         }
-        let mut park = PARK;
-        if let (Some(coordinator), Some(input)) = (coordinator.as_mut(), control.as_mut()) {
-            let tick_ms = job.settings.tick_ms;
-            let now_ms = job.clock.now_ms();
-            let tick = tick_at(now_ms, tick_ms);
-            if tick > *input.time() {
-                input.advance_to(tick);
-            }
-            let observed = Observed {
-                ends: handles.ends.borrow_mut().drain(..).collect(),
-                read_progress: &handles.read_progress,
-                durable: &handles.durable,
-                reported: &handles.reported,
-                reports: &handles.reports,
-            };
-            for command in coordinator.step(*input.time(), now_ms, observed) {
-                input.send(command);
-            }
-            if coordinator.over() {
-                control = None;
-            } else {
-                park = Duration::from_millis(tick_ms - now_ms % tick_ms).min(PARK);
-            }
+        self.lived |= !self.ended();
+        let (Some(coordinator), Some(input)) = (self.coordinator.as_mut(), self.control.as_mut())
+        else {
+            return Ok(PARK);
+        };
+        let tick_ms = job.settings.tick_ms;
+        let now_ms = job.clock.now_ms();
+        let tick = tick_at(now_ms, tick_ms);
+        if tick > *input.time() {
+            input.advance_to(tick);
         }
-        let ended = handles.durable.done() && handles.reported.done();
-        lived |= !ended;
-        if control.is_none() && lived && ended {
-            return Ok(());
+        let observed = Observed {
+            ends: self.handles.ends.borrow_mut().drain(..).collect(),
+            read_progress: &self.handles.read_progress,
+            durable: &self.handles.durable,
+            reported: &self.handles.reported,
+            reports: &self.handles.reports,
+        };
+        for command in coordinator.step(*input.time(), now_ms, observed) {
+            input.send(command);
         }
-        worker.step_or_park(Some(park));
+        input.flush();
+        if coordinator.over() {
+            self.control = None;
+        }
+        Ok(Duration::from_millis(tick_ms - now_ms % tick_ms).min(PARK))
     }
 }
 

@@ -60,6 +60,8 @@ impl Log {
 struct State {
     topics: BTreeMap<String, Vec<Log>>,
     wakers: Vec<Waker>,
+    /// How far the readers are, by topic and partition.
+    read: BTreeMap<(String, u32), u64>,
 }
 
 /// A handle on topics in memory; clones share them.
@@ -111,6 +113,17 @@ impl MemoryTopics {
         self.change(topic, partition, |log| {
             log.stable = open.then_some(log.high)
         });
+    }
+
+    /// Whether everything deliverable was given to readers, and everyone assigned has read once.
+    pub fn drained(&self) -> bool {
+        let state = self.lock();
+        state.topics.iter().all(|(topic, logs)| {
+            logs.iter().zip(0..).all(|(log, partition)| {
+                let read = state.read.get(&(topic.clone(), partition)).copied();
+                read.is_some_and(|next| next >= log.deliverable_end())
+            })
+        })
     }
 
     fn change<R>(&self, topic: &str, partition: usize, change: impl FnOnce(&mut Log) -> R) -> R {
@@ -183,7 +196,8 @@ struct MemoryReader {
 
 impl Reader for MemoryReader {
     fn poll(&mut self, budget_bytes: usize, take: &mut Take<'_>) -> Result<usize, Error> {
-        let state = self.topics.lock();
+        let mut state = self.topics.lock();
+        let state = &mut *state;
         let mut given_bytes = 0;
         for (index, assignment) in self.assigned.iter().enumerate() {
             let Some(log) = state
@@ -215,6 +229,8 @@ impl Reader for MemoryReader {
                     .sum::<usize>();
                 given_bytes += bytes.max(1);
             }
+            let at = (assignment.topic.clone(), assignment.partition);
+            state.read.insert(at, self.next[index]);
         }
         Ok(given_bytes)
     }

@@ -1,0 +1,51 @@
+//! How a run that ended by itself ended, in words and as an exit code. Pure.
+//!
+//! It never calls a run good that emitted, or may have lost, a row it cannot vouch for.
+
+use crate::error::{Error, ErrorKind};
+use crate::job::{Settings, Shown};
+use headwater_operators::retention::KeepMarkers;
+
+/// The good end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaughtUp;
+
+/// Judges a run from what it showed last.
+///
+/// # Errors
+/// `Refused` when the generation is unsafe, `NotReady` when the snapshot was not read to its end,
+/// READs came late, or the job was stopped before it had caught up.
+pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
+    let counts = &shown.counts;
+    if counts.unsafe_reads() > 0 {
+        return Err(unsafe_generation(counts.unsafe_reads(), settings));
+    }
+    if counts.reads_late > 0 {
+        return Err(Error::new(
+            ErrorKind::NotReady,
+            format!("{} READs lie behind the frozen end of their partition", counts.reads_late),
+        )
+        .line("They were quarantined: the snapshot was declared finished too early.")
+        .line("Find out who still wrote to the snapshot topic, and start a new snapshot."));
+    }
+    if !shown.caught_up {
+        return Err(Error::new(ErrorKind::NotReady, "the job ended before it had caught up")
+            .line(format!("it was {}", shown.phase)));
+    }
+    Ok(CaughtUp)
+}
+
+fn unsafe_generation(reads: u64, settings: &Settings) -> Error {
+    let policy = match settings.keep_markers {
+        KeepMarkers::Ttl { ttl_ms } => {
+            format!("markers live for a ttl of {} s (`keep_markers = \"ttl\"`)", ttl_ms / 1000)
+        }
+        KeepMarkers::UntilReady { .. } => "`keep_markers = \"until_ready\"`".to_owned(),
+    };
+    Error::refused(format!("the generation is unsafe: {reads} READs may be stale"))
+        .line("found     no marker for their keys, after markers of the snapshot's window were")
+        .line(format!("          forgotten; {policy}"))
+        .line("expected  every marker since the snapshot began")
+        .line("Do not promote the target. Start a new snapshot with a longer `retention.ttl`, or")
+        .line("with `retention.keep_markers = \"until_ready\"`, into an empty target.")
+}

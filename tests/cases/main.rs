@@ -1,0 +1,111 @@
+//! Runs every case of `tests/cases` and of the folder in `HEADWATER_CASES`, in process, on a clock
+//! that the runner moves, with 1, 2 and 3 workers and in every order that a case allows.
+//!
+//! A case whose rule is not built yet is listed in `pending.rs` with the reason; that list only
+//! shrinks. A verb that is not known fails its case.
+
+mod case;
+mod order;
+mod pending;
+mod runner;
+mod target;
+
+use case::Case;
+use std::path::{Path, PathBuf};
+
+/// Orders run of one case; above that a seeded sample.
+const ORDERS_MAX: usize = 2000;
+
+fn folders() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let more = std::env::var_os("HEADWATER_CASES").map(PathBuf::from);
+    std::iter::once(own).chain(more).collect()
+}
+
+fn cases(folder: &Path) -> Vec<Case> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    paths.sort();
+    paths.iter().map(|path| Case::load(path)).collect()
+}
+
+#[test]
+fn every_case_ends_as_it_must() {
+    let own_folder = folders()[0].clone();
+    let mut failures = Vec::new();
+    let (mut passed, mut pending) = (0, Vec::new());
+    for folder in folders() {
+        for case in cases(&folder) {
+            // Only the project's own cases may be pending.
+            if let Some(reason) = pending::reason(&case.id).filter(|_| folder == own_folder) {
+                pending.push(format!("{}: {reason}", case.id));
+                continue;
+            }
+            match check(&case) {
+                Ok(orders) => {
+                    passed += 1;
+                    println!("{} ok, {orders} orders x {{1, 2, 3}} workers", case.id);
+                }
+                Err(error) => failures.push(format!("{} ({}): {error}", case.id, case.title)),
+            }
+        }
+    }
+    println!("{passed} cases hold; pending:\n  {}", pending.join("\n  "));
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(passed > 0, "no case was run");
+}
+
+/// Runs a case in all its orders; gives their number.
+fn check(case: &Case) -> Result<usize, String> {
+    let mut count = 0;
+    for (index, run) in case.runs.iter().enumerate() {
+        let orders = match case.interleavings {
+            None => vec![(0..case.steps.len()).collect()],
+            Some(_) => order::orders(&case.streams(), ORDERS_MAX),
+        };
+        if let Some(expected) = case.interleavings
+            && expected <= ORDERS_MAX
+            && orders.len() != expected
+        {
+            return Err(format!("{} orders were made, the case has {expected}", orders.len()));
+        }
+        for order in &orders {
+            for workers in 1..=3 {
+                let own_order = order.windows(2).all(|pair| pair[0] < pair[1]);
+                let result = runner::run(case, run, order, workers);
+                case::judge(case, run, &result, own_order && workers == 1).map_err(|error| {
+                    format!("run {index}, {workers} workers, order {order:?}: {error}")
+                })?;
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+#[test]
+fn a_case_that_is_wrong_is_caught() {
+    let own = folders()[0].clone();
+    let mut case = cases(&own).into_iter().find(|case| case.id == "B01").expect("B01 is there");
+    check(&case).expect("B01 holds");
+    case.runs[0].table = Some(vec![serde_json::json!({"id": 1, "greeting": "old"})]);
+    check(&case).expect_err("a wrong table must be seen");
+    case.runs[0].table = None;
+    case.runs[0].outcome = vec!["unsafe".to_owned()];
+    check(&case).expect_err("a wrong outcome must be seen");
+    case.runs[0].outcome = vec!["ready".to_owned()];
+    case.steps.push(serde_json::json!({"do": "no_such_verb"}));
+    check(&case).expect_err("an unknown verb must be seen");
+}
+
+#[test]
+fn with_the_rule_off_the_stale_row_wins() {
+    let own = folders()[0].clone();
+    for id in ["B01", "B02", "B03"] {
+        let mut case = cases(&own).into_iter().find(|case| case.id == id).expect("it is there");
+        case.rule = false;
+        check(&case).expect_err("the runner must see a stale row");
+    }
+}
