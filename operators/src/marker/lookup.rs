@@ -61,10 +61,14 @@ impl Run {
         }
         for lane in lanes.iter_mut() {
             lane.entries = self.index.entries(lane.bucket, lane.sample);
-            if lane.entries.0 < lane.entries.1 {
-                let (bytes, at) = self.entry(lane.entries.0);
-                touched ^= u64::from(bytes[at]);
-            }
+        }
+        for lane in lanes.iter() {
+            // The last byte of the first entry and the last entry: short buckets are all between.
+            let (start, end) = lane.entries;
+            let (bytes, at) = self.entry(start.min(self.len - 1));
+            touched ^= u64::from(bytes[at + 8]);
+            let (bytes, at) = self.entry(end.saturating_sub(1));
+            touched ^= u64::from(bytes[at + 8]);
         }
         // The loads above are for their side effect on the cache.
         std::hint::black_box(touched);
