@@ -158,6 +158,14 @@ impl Shape {
             .saturating_add(delta.saturating_mul(self.tick_unit_ms))
     }
 
+    /// Which of `count` entries, spread evenly over a bucket, a residual is at; below `count`, or 0.
+    #[inline]
+    pub(crate) fn interpolate(&self, residual: u128, count: usize) -> usize {
+        // At least 36 bits are residual: 128 less the shift (<= 64) and the bucket (<= 28).
+        let scaled = (residual >> (self.residual_bits - 32)) as u64;
+        ((scaled * count as u64) >> 32) as usize
+    }
+
     fn tick_mask(&self) -> u64 {
         if self.tick_bits == 0 {
             0
