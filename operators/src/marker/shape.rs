@@ -119,9 +119,9 @@ impl Shape {
         relative.wrapping_add(u128::from(self.first) << 64)
     }
 
-    /// Appends an entry.
+    /// Writes an entry at byte `at`, and zeros behind it up to `PAD` bytes from there.
     #[inline]
-    pub(crate) fn put(&self, residual: u128, tick: u64, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, residual: u128, tick: u64, bytes: &mut [u8], at: usize) {
         let delta = (tick - self.tick_base) / self.tick_unit_ms;
         debug_assert!(delta <= self.tick_mask());
         let low = u128::from(delta) | (residual << self.tick_bits);
@@ -130,10 +130,9 @@ impl Shape {
         } else {
             residual >> (128 - self.tick_bits)
         } as u64;
-        let mut word = [0u8; PAD];
-        word[..16].copy_from_slice(&low.to_le_bytes());
-        word[16..].copy_from_slice(&high.to_le_bytes());
-        out.extend_from_slice(&word[..self.width]);
+        let bytes = &mut bytes[at..at + PAD];
+        bytes[..16].copy_from_slice(&low.to_le_bytes());
+        bytes[16..].copy_from_slice(&high.to_le_bytes());
     }
 
     /// The residual of the entry that starts at byte `at`.
