@@ -2,7 +2,7 @@
 //!
 //! Marks distinct keys in batches, then looks up as many known as unknown keys, and prints a row a
 //! store: time, the longest single call, heap bytes a marker. Numbers compare within one run only.
-//! `cargo bench -p headwater-operators --bench marker -- 1 10` sets the sizes in millions of markers.
+//! `cargo bench -p headwater-operators --bench marker -- 1 10` sets the sizes, in millions.
 //! It cannot show what a cold disk or another load on the machine would do.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -57,6 +57,8 @@ trait Store {
     /// How many of the fingerprints have a marker.
     fn look(&mut self, fingerprints: &[u128]) -> usize;
     fn note(&self) -> String;
+    /// Forgets through a tick, where the store can.
+    fn forget_through(&mut self, _horizon: u64) {}
 }
 
 struct Ours(MarkerArrangement, Vec<Option<u64>>);
@@ -74,6 +76,10 @@ impl Store for Ours {
         self.1.clear();
         self.0.latest(fingerprints, &mut self.1);
         self.1.iter().flatten().count()
+    }
+
+    fn forget_through(&mut self, horizon: u64) {
+        self.0.forget_through(horizon);
     }
 
     fn note(&self) -> String {
@@ -262,7 +268,8 @@ fn measure(name: &str, markers: usize, hours: u64, make: impl FnOnce() -> Box<dy
     let bytes = HEAP.load(Relaxed) - heap;
     let each = |seconds: f64, count: usize| seconds * 1e9 / count as f64;
     println!(
-        "{name:<24} {:>5} {hours:>5} {:>8.0} {:>8.0} {:>8.0} {:>9.1} {:>9.1} {:>9.1} {:>8.2} {:>8.2}",
+        "{name:<24} {:>5} {hours:>5} {:>8.0} {:>8.0} {:>8.0} {:>9.1} {:>9.1} {:>9.1} {:>8.2} \
+         {:>8.2}",
         markers / 1_000_000,
         each(marking, markers),
         each(working, markers),
@@ -279,6 +286,16 @@ fn measure(name: &str, markers: usize, hours: u64, make: impl FnOnce() -> Box<dy
     {
         println!("    {note}");
     }
+    let mut longest = 0.0;
+    for part in 1..=64 {
+        let horizon = hours * HOUR_MS * part / 64;
+        timed(&mut longest, || store.forget_through(horizon));
+        while timed(&mut longest, || store.work(true)).0 {}
+    }
+    println!(
+        "    longest call while all is forgotten: {:.1} ms",
+        longest * 1e3
+    );
 }
 
 fn main() {

@@ -1,8 +1,8 @@
 //! Dealing fingerprints by their place in a range: the first pass of a radix sort.
 //!
-//! Fingerprints are uniform, so a deal into about `len / 8` parts leaves parts of about eight. Dealt
-//! fingerprints are almost sorted, which is enough for lookups to walk memory forwards, and turns
-//! a sort of all into many sorts of a few.
+//! Fingerprints are uniform, so a deal into about `len / 8` parts leaves parts of about eight.
+//! Dealt fingerprints are almost sorted, which is enough for lookups to walk memory forwards, and
+//! turns a sort of all into many sorts of a few.
 //!
 //! Invariant: parts ascend: no fingerprint of a part is less than one of the part before, whether
 //! or not it is in the range.

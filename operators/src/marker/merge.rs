@@ -10,6 +10,9 @@ use std::sync::Arc;
 use super::run::{Cursor, Run, RunWriter};
 use super::shape::{Shape, common_unit};
 
+/// A run and the id that its holder knows it by.
+pub(crate) type Numbered = (u64, Arc<Run>);
+
 /// Entries that are decoded, merged and encoded at a time.
 const BLOCK: usize = 256;
 
@@ -25,7 +28,7 @@ struct Input {
 }
 
 impl Input {
-    fn new((id, run): (u64, Arc<Run>)) -> Self {
+    fn new((id, run): Numbered) -> Self {
         let (cursor, left) = (Cursor::new(&run), run.len);
         Self {
             id,
@@ -64,7 +67,7 @@ pub(crate) struct Merge {
 
 /// Inputs of a merge that ended, by the id they were given, and what came of them.
 pub(crate) struct Merged {
-    pub(crate) inputs: Vec<(u64, Arc<Run>)>,
+    pub(crate) inputs: Vec<Numbered>,
     pub(crate) output: Option<Run>,
 }
 
@@ -72,8 +75,8 @@ impl Merge {
     /// Merges `left` with `right`, laid out for `range` and whatever the inputs have outside of it.
     /// At least one entry of the inputs must be later than `horizon`.
     pub(crate) fn new(
-        left: (u64, Arc<Run>),
-        right: Option<(u64, Arc<Run>)>,
+        left: Numbered,
+        right: Option<Numbered>,
         range: &RangeInclusive<u64>,
         horizon: Option<u64>,
     ) -> Self {
@@ -152,7 +155,7 @@ impl Merge {
     }
 
     /// Gives a merge up: its inputs, and the memory of what was written.
-    pub(crate) fn cancel(self) -> (Vec<(u64, Arc<Run>)>, Vec<Vec<u8>>) {
+    pub(crate) fn cancel(self) -> (Vec<Numbered>, Vec<Vec<u8>>) {
         (inputs(self.left, self.right), self.writer.into_chunks())
     }
 
@@ -161,7 +164,7 @@ impl Merge {
     }
 }
 
-fn inputs(left: Input, right: Option<Input>) -> Vec<(u64, Arc<Run>)> {
+fn inputs(left: Input, right: Option<Input>) -> Vec<Numbered> {
     [Some(left), right]
         .into_iter()
         .flatten()

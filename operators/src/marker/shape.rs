@@ -157,7 +157,7 @@ impl Shape {
             .saturating_add(delta.saturating_mul(self.tick_unit_ms))
     }
 
-    /// Which of `count` entries, spread evenly over a bucket, a residual is at; below `count`, or 0.
+    /// Which of `count` entries, spread evenly over a bucket, a residual is at; 0 if none.
     #[inline]
     pub(crate) fn interpolate(&self, residual: u128, count: usize) -> usize {
         // At least 36 bits are residual: 128 less the shift (<= 64) and the bucket (<= 28).
