@@ -4,6 +4,7 @@
 
 pub mod decode;
 pub mod error;
+pub mod key;
 pub mod sink;
 pub mod table;
 pub mod topic;
