@@ -293,7 +293,8 @@ mod tests {
 
     #[test]
     fn wrong_settings_are_named_before_the_network_is_touched() {
-        let cases: [(fn(&mut ClusterSpec), &str); 11] = [
+        type Change = fn(&mut ClusterSpec);
+        let cases: [(Change, &str); 11] = [
             (|s| s.threads = 0, "-w 0"),
             (|s| s.processes = 0, "-n 0"),
             (|s| s.processes = 5000, "-n 5000"),

@@ -60,7 +60,7 @@ pub enum ClusterError {
         /// The other one.
         peer: usize,
         /// Where it is.
-        address: String,
+        address: Box<str>,
         /// What differs.
         what: &'static str,
         /// The value here.

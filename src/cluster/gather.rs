@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! process p dials every lower one, 0 first (it hands out the incarnation), and accepts higher ones
-//! p ──WaitsFor {…}──▶ 0      whenever the set of processes it has no connection to changes
+//! p ──WaitsFor {…}──▶ 0      whenever its set of processes without a connection changes
 //! 0 ──Go──▶ everyone         once everybody waits for nobody
 //! ```
 //! Invariants:

@@ -70,7 +70,7 @@ impl Identity {
     ) -> Result<(), ClusterError> {
         let from = theirs.from as usize;
         let differs = |what, ours: String, theirs: String, todo| {
-            let (process, address) = (self.process, address.to_owned());
+            let (process, address) = (self.process, address.into());
             Err(ClusterError::Mismatch {
                 process,
                 peer: from,
@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn what_differs_is_named_with_both_values() {
         assert!(matches!(judge(0, |_| ()), Judged::Fits));
-        let changes: [(fn(&mut Hello), &str, &str); 5] = [
+        type Change = fn(&mut Hello);
+        let changes: [(Change, &str, &str); 5] = [
             (
                 |h| h.job = "other".to_owned(),
                 "\"other\" there, \"hello\" here",

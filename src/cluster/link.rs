@@ -233,7 +233,6 @@ mod tests {
             for byte in frame.encode() {
                 other.write_all(&[byte]).unwrap();
             }
-            other.write_all(b"").unwrap();
             assert_eq!(eventually(|| link.read().unwrap()), frame);
         }
         // What timely sends next stays in the socket.
