@@ -1,8 +1,5 @@
-//! Headwater, the application: topics in, one merged stream per primary key out.
-//!
-//! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
-
 pub mod clock;
+pub mod cluster;
 pub mod completion;
 pub mod coordinator;
 pub mod decode;
