@@ -71,10 +71,11 @@ pub struct TopicFeed {
 impl TopicFeed {
     /// A feed that `waker` wakes. A mutation feed reads at once, a snapshot feed when its
     /// generation opens.
-    pub fn new(mut config: FeedConfig, waker: Waker) -> Self {
+    pub fn new(config: FeedConfig, waker: Waker) -> Self {
         let mut topics = Vec::new();
         for assignment in &config.assignments {
-            topics.push(config.decoder.topic(config.role, &assignment.topic));
+            let topic = config.decoder.topic(config.role, &assignment.topic);
+            topics.push(topic.expect("assignments are made from the topics of the tables"));
         }
         let ends = Ends::new(&config.assignments);
         let rate = config.records_per_second_max.map(Rate::new);
@@ -250,7 +251,8 @@ impl One<'_> {
         if let (Role::Snapshot, Some(id)) = (role, raw.end_of_snapshot) {
             return end_record(self.ends, index, raw.offset, id, generation_id, &at());
         }
-        match self.decoder.decode(self.topics[index], raw) {
+        let topic = self.topics[index];
+        match self.decoder.decode(topic, raw) {
             Ok(Decoded::Row {
                 table,
                 op,
@@ -283,7 +285,7 @@ impl One<'_> {
                 Ok(())
             }
             Ok(Decoded::Truncate { .. }) => Err(truncated(&at())),
-            Err(error) => Err(error.at(&at())),
+            Err(error) => Err(error.at(&assignment.topic, assignment.partition, raw.offset)),
         }
     }
 }

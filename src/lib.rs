@@ -1,3 +1,7 @@
+//! Headwater, the application: topics in, one merged stream per primary key out.
+//!
+//! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
+
 pub mod clock;
 pub mod cluster;
 pub mod completion;

@@ -23,14 +23,19 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
     if counts.reads_late > 0 {
         return Err(Error::new(
             ErrorKind::NotReady,
-            format!("{} READs lie behind the frozen end of their partition", counts.reads_late),
+            format!(
+                "{} READs lie behind the frozen end of their partition",
+                counts.reads_late
+            ),
         )
         .line("They were quarantined: the snapshot was declared finished too early.")
         .line("Find out who still wrote to the snapshot topic, and start a new snapshot."));
     }
     if !shown.caught_up {
-        return Err(Error::new(ErrorKind::NotReady, "the job ended before it had caught up")
-            .line(format!("it was {}", shown.phase)));
+        return Err(
+            Error::new(ErrorKind::NotReady, "the job ended before it had caught up")
+                .line(format!("it was {}", shown.phase)),
+        );
     }
     Ok(CaughtUp)
 }
@@ -38,14 +43,19 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
 fn unsafe_generation(reads: u64, settings: &Settings) -> Error {
     let policy = match settings.keep_markers {
         KeepMarkers::Ttl { ttl_ms } => {
-            format!("markers live for a ttl of {} s (`keep_markers = \"ttl\"`)", ttl_ms / 1000)
+            format!(
+                "markers live for a ttl of {} s (`keep_markers = \"ttl\"`)",
+                ttl_ms / 1000
+            )
         }
         KeepMarkers::UntilReady { .. } => "`keep_markers = \"until_ready\"`".to_owned(),
     };
-    Error::refused(format!("the generation is unsafe: {reads} READs may be stale"))
-        .line("found     no marker for their keys, after markers of the snapshot's window were")
-        .line(format!("          forgotten; {policy}"))
-        .line("expected  every marker since the snapshot began")
-        .line("Do not promote the target. Start a new snapshot with a longer `retention.ttl`, or")
-        .line("with `retention.keep_markers = \"until_ready\"`, into an empty target.")
+    Error::refused(format!(
+        "the generation is unsafe: {reads} READs may be stale"
+    ))
+    .line("found     no marker for their keys, after markers of the snapshot's window were")
+    .line(format!("          forgotten; {policy}"))
+    .line("expected  every marker since the snapshot began")
+    .line("Do not promote the target. Start a new snapshot with a longer `retention.ttl`, or")
+    .line("with `retention.keep_markers = \"until_ready\"`, into an empty target.")
 }

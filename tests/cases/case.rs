@@ -73,12 +73,16 @@ impl Case {
     pub(crate) fn tables(&self) -> Vec<String> {
         let mut tables = Vec::new();
         for step in &self.steps {
-            let Some(source) = step.pointer("/v/source").or(step.pointer("/v/payload/source"))
+            let Some(source) = step
+                .pointer("/v/source")
+                .or(step.pointer("/v/payload/source"))
             else {
                 continue;
             };
             let part = |name: &str| source.get(name).and_then(Value::as_str).unwrap_or("");
-            let signal = step.pointer("/v/after/type").is_some_and(|t| t == "execute-snapshot");
+            let signal = step
+                .pointer("/v/after/type")
+                .is_some_and(|t| t == "execute-snapshot");
             if part("table").is_empty() || signal {
                 continue;
             }
@@ -119,14 +123,20 @@ pub(crate) fn judge(
             rows
         };
         if sorted(table) != sorted(&given.table) {
-            return Err(format!("table {:?} where {table:?} was expected", given.table));
+            return Err(format!(
+                "table {:?} where {table:?} was expected",
+                given.table
+            ));
         }
     }
     if in_file_order_on_one_worker {
         for (name, expected) in &run.counters {
             let found = given.counters.get(name).copied().unwrap_or(0);
             if found != *expected {
-                return Err(format!("{}: {name} is {found}, expected {expected}", case.id));
+                return Err(format!(
+                    "{}: {name} is {found}, expected {expected}",
+                    case.id
+                ));
             }
         }
     }

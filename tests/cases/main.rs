@@ -53,7 +53,12 @@ fn every_case_ends_as_it_must() {
         }
     }
     println!("{passed} cases hold; pending:\n  {}", pending.join("\n  "));
-    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} cases fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     assert!(passed > 0, "no case was run");
 }
 
@@ -69,7 +74,10 @@ fn check(case: &Case) -> Result<usize, String> {
             && expected <= ORDERS_MAX
             && orders.len() != expected
         {
-            return Err(format!("{} orders were made, the case has {expected}", orders.len()));
+            return Err(format!(
+                "{} orders were made, the case has {expected}",
+                orders.len()
+            ));
         }
         for order in &orders {
             for workers in 1..=3 {
@@ -88,7 +96,10 @@ fn check(case: &Case) -> Result<usize, String> {
 #[test]
 fn a_case_that_is_wrong_is_caught() {
     let own = folders()[0].clone();
-    let mut case = cases(&own).into_iter().find(|case| case.id == "B01").expect("B01 is there");
+    let mut case = cases(&own)
+        .into_iter()
+        .find(|case| case.id == "B01")
+        .expect("B01 is there");
     check(&case).expect("B01 holds");
     case.runs[0].table = Some(vec![serde_json::json!({"id": 1, "greeting": "old"})]);
     check(&case).expect_err("a wrong table must be seen");
@@ -104,7 +115,10 @@ fn a_case_that_is_wrong_is_caught() {
 fn with_the_rule_off_the_stale_row_wins() {
     let own = folders()[0].clone();
     for id in ["B01", "B02", "B03"] {
-        let mut case = cases(&own).into_iter().find(|case| case.id == id).expect("it is there");
+        let mut case = cases(&own)
+            .into_iter()
+            .find(|case| case.id == id)
+            .expect("it is there");
         case.rule = false;
         check(&case).expect_err("the runner must see a stale row");
     }

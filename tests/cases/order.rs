@@ -54,7 +54,9 @@ fn random(streams: &[Vec<usize>], state: &mut u64) -> Vec<usize> {
         if left == 0 {
             return order;
         }
-        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         let mut pick = (*state >> 33) as usize % left;
         for (stream, taken) in streams.iter().zip(&mut taken) {
             let rest = stream.len() - *taken;

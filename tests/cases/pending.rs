@@ -2,7 +2,10 @@
 
 /// Why a case is not run yet.
 pub(crate) fn reason(id: &str) -> Option<&'static str> {
-    PENDING.iter().find(|(pending, _)| *pending == id).map(|(_, reason)| *reason)
+    PENDING
+        .iter()
+        .find(|(pending, _)| *pending == id)
+        .map(|(_, reason)| *reason)
 }
 
 const CHECKPOINTS: &str = "needs checkpoints and restart";

@@ -13,8 +13,8 @@ use headwater::job::{Finish, Job, Panel, Partitions, Settings};
 use headwater::key::KeyGate;
 use headwater::outcome::judge;
 use headwater::table::Table;
-use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater::topic::Assignment;
+use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater::worker::WorkerRun;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
@@ -34,9 +34,11 @@ pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Ou
         played.map(|()| outcome)
     }) {
         Ok(outcome) => outcome,
-        Err(reason) => {
-            Outcome { outcome: "not played".to_owned(), message: reason, ..Outcome::default() }
-        }
+        Err(reason) => Outcome {
+            outcome: "not played".to_owned(),
+            message: reason,
+            ..Outcome::default()
+        },
     }
 }
 
@@ -53,7 +55,7 @@ struct Player {
     target: Arc<Mutex<Target>>,
     turns: Vec<Turns>,
     partitions: [usize; 2],
-    guards: Option<timely::WorkerGuards<()>>,
+    guards: Option<timely::communication::WorkerGuards<()>>,
 }
 
 fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), String> {
@@ -62,7 +64,9 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
         inflight_bytes_max: 64 << 20,
         reads_inflight_bytes_max: 16 << 20,
         reads_per_second_max: None,
-        keep_markers: KeepMarkers::UntilReady { open_late_max_ms: 3_600_000 },
+        keep_markers: KeepMarkers::UntilReady {
+            open_late_max_ms: 3_600_000,
+        },
         start_margin_ms: 900_000,
         on_forgotten: OnForgotten::Quarantine,
         rule: case.rule,
@@ -74,7 +78,9 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
         match (name.as_str(), value.as_str()) {
             ("retention.keep_markers", Some("until_ready" | "ttl")) => {}
             ("retention.ttl", Some("3d")) => {
-                settings.keep_markers = KeepMarkers::Ttl { ttl_ms: 3 * 86_400_000 };
+                settings.keep_markers = KeepMarkers::Ttl {
+                    ttl_ms: 3 * 86_400_000,
+                };
             }
             ("empty_value", Some("tombstone")) => {
                 settings.decode.empty_value = EmptyValue::Tombstone;
@@ -82,7 +88,11 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
             ("table.key", None) => {
                 key = Some(serde_json::from_value(value.clone()).map_err(|e| e.to_string())?);
             }
-            _ => return Err(format!("the runner does not know the setting {name} = {value}")),
+            _ => {
+                return Err(format!(
+                    "the runner does not know the setting {name} = {value}"
+                ));
+            }
         }
     }
     Ok((settings, key))
@@ -122,8 +132,10 @@ impl Player {
         let target = Arc::<Mutex<Target>>::default();
         let clock = Arc::new(ManualClock::default());
         let outlet_target = Arc::clone(&target);
+        let tables: Vec<Table> = case.tables().into_iter().map(table).collect();
         let job = Arc::new(Job {
-            tables: case.tables().into_iter().map(table).collect(),
+            gate: Arc::new(KeyGate::new(&tables)),
+            tables,
             partitions: Partitions {
                 mutations: assigned("M", partitions[0]),
                 snapshot: assigned("S", partitions[1]),
@@ -132,17 +144,28 @@ impl Player {
             topics: Arc::new(topics.clone()),
             outlet: Box::new(move |_, waker| {
                 let target = Arc::clone(&outlet_target);
-                Box::new(TargetOutlet { target, ticket: 0, waker })
+                Box::new(TargetOutlet {
+                    target,
+                    ticket: 0,
+                    waker,
+                })
             }),
             clock: clock.clone(),
             settings,
             secret: [7; 16],
-            gate: Arc::new(KeyGate::default()),
             failures: Arc::new(Failures::default()),
             panel: Arc::new(Panel::default()),
         });
         let (turns, guards) = spawn(&job, workers);
-        Ok(Player { topics, clock, job, target, turns, partitions, guards: Some(guards) })
+        Ok(Player {
+            topics,
+            clock,
+            job,
+            target,
+            turns,
+            partitions,
+            guards: Some(guards),
+        })
     }
 
     fn play(&mut self, case: &Case, run: &Run, order: &[usize]) -> Result<(), String> {
@@ -164,7 +187,8 @@ impl Player {
             }
         }
         for partition in 0..self.partitions[1] {
-            self.topics.append("S", partition, OwnedRecord::end_of_snapshot("g1"));
+            self.topics
+                .append("S", partition, OwnedRecord::end_of_snapshot("g1"));
         }
         for _ in 0..TURNS_MAX {
             if self.failed() || self.turn() {
@@ -250,7 +274,10 @@ impl Player {
     }
 
     fn record(&mut self, step: &Value) -> Result<(), String> {
-        let topic = step.get("t").and_then(Value::as_str).ok_or("a record without a topic")?;
+        let topic = step
+            .get("t")
+            .and_then(Value::as_str)
+            .ok_or("a record without a topic")?;
         if topic == "N" {
             return Err("notifications are not built yet".to_owned());
         }
@@ -286,7 +313,10 @@ impl Player {
         let mut counters: std::collections::BTreeMap<String, u64> = [
             ("mutations_emitted", counts.mutations_emitted),
             ("reads_emitted", counts.reads_emitted),
-            ("reads_dropped", counts.reads_dropped_marker + counts.reads_dropped_superseded),
+            (
+                "reads_dropped",
+                counts.reads_dropped_marker + counts.reads_dropped_superseded,
+            ),
             ("reads_quarantined", counts.reads_quarantined),
         ]
         .map(|(name, count)| (name.to_owned(), count))
@@ -311,7 +341,7 @@ fn partition(step: &Value) -> usize {
 }
 
 /// Starts the workers; each takes a step when it is given a turn, and ends when it is given `false`.
-fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::WorkerGuards<()>) {
+fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::WorkerGuards<()>) {
     let mut turns = Vec::new();
     let mut ends = Vec::new();
     for _ in 0..workers {
@@ -323,8 +353,9 @@ fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::WorkerGuards<()
     let ends = Mutex::new(ends);
     let job = Arc::clone(job);
     let guards = timely::execute(timely::Config::process(workers), move |worker| {
-        let (given, take) =
-            ends.lock().expect("not poisoned")[worker.index()].take().expect("one worker an end");
+        let (given, take) = ends.lock().expect("not poisoned")[worker.index()]
+            .take()
+            .expect("one worker an end");
         let mut run = WorkerRun::new(worker, &job);
         while given.recv().expect("the runner is there") {
             // A failure is kept in the job; the worker goes on answering until it is ended.
@@ -335,7 +366,9 @@ fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::WorkerGuards<()
         }
         // The other workers may be gone: nothing more is stepped.
         let dataflows: Vec<usize> = worker.installed_dataflows();
-        dataflows.into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
+        dataflows
+            .into_iter()
+            .for_each(|dataflow| worker.drop_dataflow(dataflow));
     })
     .expect("threads can be started");
     (turns, guards)
