@@ -242,7 +242,9 @@ mod tests {
 
     #[test]
     fn a_row_with_a_column_op_is_no_envelope() {
-        let read = |text: &str| Payload::read(&mut Scanner::new(text.as_bytes())).unwrap();
+        fn read(text: &str) -> Payload<'_> {
+            Payload::read(&mut Scanner::new(text.as_bytes())).unwrap()
+        }
         assert!(read(r#"{"op":"c","after":{"id":1}}"#).is_envelope());
         assert!(read(r#"{"op":"d","before":null,"after":null}"#).is_envelope());
         assert!(read(r#"{"op":"t","source":{}}"#).is_envelope());
