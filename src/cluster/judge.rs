@@ -31,6 +31,14 @@ pub(super) enum Judged {
     Never(ClusterError),
 }
 
+/// A setting that two processes do not share.
+struct Difference {
+    what: &'static str,
+    ours: String,
+    theirs: String,
+    todo: &'static str,
+}
+
 impl Identity {
     pub(super) fn processes(&self) -> usize {
         self.hosts.len()
@@ -68,13 +76,37 @@ impl Identity {
         peer: usize,
         address: &str,
     ) -> Result<(), ClusterError> {
-        let from = theirs.from as usize;
-        let differs = |what, ours: String, theirs: String, todo| {
-            let (process, address) = (self.process, address.into());
-            Err(ClusterError::Mismatch {
+        let (process, from) = (self.process, theirs.from as usize);
+        if let Some(Difference {
+            what,
+            ours,
+            theirs,
+            todo,
+        }) = self.difference(theirs)
+        {
+            let (peer, address) = (from, address.into());
+            return Err(ClusterError::Mismatch {
                 process,
-                peer: from,
+                peer,
                 address,
+                what,
+                ours,
+                theirs,
+                todo,
+            });
+        }
+        if from != peer {
+            return Err(ClusterError::Misdirected(format!(
+                "process {process} dialled process {peer} at {address}, and process {from} answered"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The first setting that must be equal and is not.
+    fn difference(&self, theirs: &Hello) -> Option<Difference> {
+        let differs = |what, todo, ours: String, theirs: String| {
+            Some(Difference {
                 what,
                 ours,
                 theirs,
@@ -88,24 +120,24 @@ impl Identity {
             );
             return differs(
                 "the job",
+                "does the hostfile name another job's processes?",
                 a,
                 b,
-                "does the hostfile name another job's processes?",
             );
         }
         if theirs.build != self.build {
             let (a, b) = (self.build.clone(), printable(&theirs.build, 80));
             return differs(
                 "the program's version",
+                "run the same build everywhere",
                 a,
                 b,
-                "run the same build everywhere",
             );
         }
         if theirs.config_hash != self.config_hash {
             let (a, b) = (hex(&self.config_hash[..8]), hex(&theirs.config_hash[..8]));
             let todo = "compare the two configuration files (hashes, first 8 bytes)";
-            return differs("the configuration", a, b, todo);
+            return differs("the configuration", todo, a, b);
         }
         if theirs.processes as usize != self.processes() {
             let (a, b) = (
@@ -114,9 +146,9 @@ impl Identity {
             );
             return differs(
                 "the number of processes",
+                "give every process the same -n",
                 a,
                 b,
-                "give every process the same -n",
             );
         }
         if theirs.threads as usize != self.threads {
@@ -126,18 +158,12 @@ impl Identity {
             );
             return differs(
                 "the number of workers",
+                "give every process the same -w",
                 a,
                 b,
-                "give every process the same -w",
             );
         }
-        if from != peer {
-            return Err(ClusterError::Misdirected(format!(
-                "process {} dialled process {peer} at {address}, and process {from} answered",
-                self.process
-            )));
-        }
-        Ok(())
+        None
     }
 
     /// Decides about a dialler. `known` is the living connection to the process it says it is.

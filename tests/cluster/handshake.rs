@@ -44,11 +44,15 @@ fn two_starts_have_two_incarnations_and_reuse_the_ports() {
 fn strangers_neither_kill_nor_delay_a_bring_up() {
     let hosts = hosts(2);
     let (first, lines) = start_reporting(spec(0, &hosts));
-    let dial = || loop {
-        if let Ok(stream) = TcpStream::connect(&hosts[0]) {
-            break stream;
+    let dial = || {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(10) {
+            if let Ok(stream) = TcpStream::connect(&hosts[0]) {
+                return stream;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        panic!("nobody listens at {} after 10 s", hosts[0]);
     };
     drop(dial());
     let mut http = dial();
