@@ -73,14 +73,14 @@ pub(crate) fn row(record: RecordRef<'_>) -> Row {
 impl History {
     /// A random history: inserts, updates, deletes, re-inserts, and some `r` in place.
     pub(crate) fn random(random: &mut Random) -> History {
-        let keys = random.between(2, 6);
+        let keys = random.between(2, 14);
         let table = Fingerprinter::new([3; 16]).table("public.hello");
         let salt = random.bits();
         let fingerprints = (0..keys)
             .map(|key| table.of(&(salt ^ key as u64).to_be_bytes()))
             .collect();
         let partitions = random.between(1, 3);
-        let count = random.between(5, 60);
+        let count = random.between(10, 200);
         let unseen = random.below(count / 2 + 1);
         let mut offsets = vec![0; partitions];
         let mut versions = vec![0; keys];

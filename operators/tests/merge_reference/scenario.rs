@@ -34,6 +34,10 @@ pub(crate) struct Plan {
     pub(crate) backdated_ms: Vec<u64>,
     /// Partitions of a snapshot topic.
     pub(crate) snapshot_partitions: usize,
+    /// Whether the mutation topic is read so slowly that READs are ahead of it.
+    pub(crate) slow_mutations: bool,
+    /// Whether control is late at the mutation sources alone.
+    pub(crate) mutations_lag: bool,
     /// Random actions before the rest is played out.
     pub(crate) actions: usize,
 }
@@ -77,7 +81,7 @@ impl Plan {
             },
             memtable_markers_max: random.between(1, 8),
             fuel_max: random.below(20),
-            inflight_bytes_max: random.between(100, 3000),
+            inflight_bytes_max: random.between(100, 20_000),
             planted: Planted::Nothing,
         };
         Plan {
@@ -87,6 +91,8 @@ impl Plan {
             start_margin_ms,
             backdated_ms,
             snapshot_partitions: random.between(1, 3),
+            slow_mutations: random.percent(60),
+            mutations_lag: random.percent(30),
             actions: random.between(50, 400),
         }
     }
@@ -165,27 +171,31 @@ impl Driver<'_> {
     fn act(&mut self) {
         let workers = self.plan.setup.workers;
         match self.random.below(100) {
-            0..40 => {
+            0..27 => {
                 let worker = self.random.below(workers);
                 self.step(worker);
             }
-            40..48 => {
+            27..41 => {
                 let worker = self.random.below(workers);
-                let (port, lags) = (self.random.below(3), self.random.percent(60));
+                let (port, lags) = match self.plan.mutations_lag {
+                    true => (MUTATIONS, self.random.percent(80)),
+                    false => (self.random.below(3), self.random.percent(30)),
+                };
                 self.shared.get().sides[worker].lags[port] = lags;
             }
-            48..60 => {
+            41..52 => {
                 let ticks = self.random.between(1, 3) as u64;
                 self.tick(ticks);
             }
-            60..76 => self.release(MUTATIONS, 4),
-            76..90 => self.release(READS, 4),
-            90..95 => {
+            52..72 if self.plan.slow_mutations && self.random.percent(85) => {}
+            52..72 => self.release(MUTATIONS, 6),
+            72..86 => self.release(READS, 4),
+            86..95 => {
                 let worker = self.random.below(workers);
                 let side = &mut self.shared.get().sides[worker];
                 let more = (side.pushed - side.durable) as usize;
-                side.durable += self.random.below(more + 1) as u64;
-                for waker in side.wakers.get(2) {
+                side.durable += self.random.between(more / 2, more) as u64;
+                if let Some(waker) = side.wakers.get(2) {
                     waker.activate().expect("the worker is up");
                 }
             }
@@ -294,6 +304,10 @@ impl Driver<'_> {
             assert!(round < 2000, "the run does not come to its end");
             self.open();
             self.begin_snapshot();
+            if round < 30 {
+                (0..6).for_each(|_| self.act());
+                continue;
+            }
             for role in [MUTATIONS, READS] {
                 self.release(role, 3);
             }
