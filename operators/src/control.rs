@@ -60,6 +60,7 @@ pub struct ControlLog {
     tick_ms: u64,
     waiting: Vec<(u64, Command)>,
     passed: Option<u64>,
+    ended: bool,
 }
 
 impl ControlLog {
@@ -69,6 +70,10 @@ impl ControlLog {
             tick_ms,
             waiting: Vec::new(),
             passed: None,
+<<<<<<< HEAD
+=======
+            ended: false,
+>>>>>>> merge
         }
     }
 
@@ -86,8 +91,8 @@ impl ControlLog {
     /// end of the control stream all that are left are given.
     pub fn advance(&mut self, frontier: &MutableAntichain<u64>) -> Vec<(u64, Command)> {
         self.passed = last_passed(frontier, self.tick_ms).max(self.passed);
-        let ended = frontier.is_empty();
-        let passed = self.passed;
+        self.ended = frontier.is_empty();
+        let (ended, passed) = (self.ended, self.passed);
         // Stable: within a tick the order of arrival is the order of sending (one sender).
         self.waiting.sort_by_key(|(tick, _)| *tick);
         let ready = self
@@ -96,9 +101,15 @@ impl ControlLog {
         self.waiting.drain(..ready).collect()
     }
 
-    /// The last tick that the control frontier has passed here.
+    /// The last tick that the control frontier has passed here. The end of the stream moves it no
+    /// further: nothing may be forgotten because the job stops.
     pub fn passed(&self) -> Option<u64> {
         self.passed
+    }
+
+    /// Whether no command of `tick` can still come: it was passed, or the control stream has ended.
+    pub fn settled(&self, tick: u64) -> bool {
+        self.ended || self.passed.is_some_and(|passed| passed >= tick)
     }
 }
 
@@ -141,10 +152,15 @@ mod tests {
         let mut log = ControlLog::new(20);
         log.advance(&at(40));
         log.receive(40, Command::Shutdown);
+<<<<<<< HEAD
+=======
+        assert!(log.settled(20) && !log.settled(40));
+>>>>>>> merge
         assert_eq!(
             log.advance(&MutableAntichain::new()),
             [(40, Command::Shutdown)]
         );
         assert_eq!(log.passed(), Some(20));
+        assert!(log.settled(40));
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //! Invariants: a mutation is never held or dropped; its marker is written before it leaves; a
 //! mutation of a READ's activation leaves before that READ is decided; both kinds of a key leave on
-//! one channel. A READ is held only until control has passed its tick here, so that no worker
-//! decides before an open, or forgets before a raise of the ttl, has reached it.
+//! one channel. A READ is held only until control has passed its tick here, or has ended, so that
+//! no worker decides before an open, or forgets before a raise of the ttl, has reached it.
 //!
 //! It cannot: read a clock (time is the control frontier), order by time, or keep a capability of
 //! its own.
@@ -198,7 +198,7 @@ impl<M: MarkerStore> Merge<M> {
     }
 
     fn may_decide(&self, tick: u64) -> bool {
-        self.held.is_empty() && self.log.passed().is_some_and(|passed| passed >= tick)
+        self.held.is_empty() && self.log.settled(tick)
     }
 
     fn hold(&mut self, held: Held) {
@@ -209,11 +209,15 @@ impl<M: MarkerStore> Merge<M> {
     /// Decides the held READs whose tick has passed, in order of arrival.
     fn held_reads(&mut self, output: &mut DataSession<'_>) {
         while let Some(front) = self.held.front() {
+<<<<<<< HEAD
             if self
                 .log
                 .passed()
                 .is_none_or(|passed| passed < *front.data.time())
             {
+=======
+            if !self.log.settled(*front.data.time()) {
+>>>>>>> merge
                 return;
             }
             let Some(held) = self.held.pop_front() else {
@@ -243,7 +247,9 @@ impl<M: MarkerStore> Merge<M> {
                     decide(*marker, window, forgotten_through, self.config.on_forgotten)
                 }
                 // The rule is off, or the source has decided already (late READs).
-                _ => Verdict::Emit,
+                Op::Read | Op::Late => Verdict::Emit,
+                // A mutation here would be emitted without a marker.
+                op => counters::unreachable_op("READ", op),
             };
             counters.read(&record, verdict);
             if let Some(op) = emitted_as(record.op, verdict) {

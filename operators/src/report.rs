@@ -48,9 +48,10 @@ where
                     log.receive(tick, command);
                 }
             });
-            let last = log
+            let shutdown = log
                 .advance(&frontiers[0])
                 .into_iter()
+<<<<<<< HEAD
                 .any(|(_, command)| command == Command::Shutdown);
             let (Some(capability), Some(tick)) = (held.as_mut(), log.passed()) else {
                 return;
@@ -58,13 +59,36 @@ where
             capability.downgrade(&tick);
             if last || tick >= next_ms {
                 next_ms = tick + every_ms;
+=======
+                .find(|(_, command)| *command == Command::Shutdown);
+            let Some(capability) = held.as_mut() else {
+                return;
+            };
+            // The last report is stamped no later than the shutdown, so that the frontier behind
+            // the receiver passes that tick only when it has arrived.
+            if let Some((tick, _)) = shutdown {
+                capability.downgrade(&tick);
+>>>>>>> merge
                 output
                     .activate()
                     .session(&*capability)
                     .give((worker, report()));
+<<<<<<< HEAD
             }
             if last {
+=======
+>>>>>>> merge
                 held = None;
+                return;
+            }
+            let Some(tick) = log.passed() else { return };
+            capability.downgrade(&tick);
+            if tick >= next_ms {
+                next_ms = tick + every_ms;
+                output
+                    .activate()
+                    .session(&*capability)
+                    .give((worker, report()));
             }
         }
     });

@@ -50,7 +50,7 @@ impl MergeCounters {
             Op::Delete => self.deletes += 1,
             Op::ReadInPlace => self.reads_in_place += 1,
             Op::Read | Op::Quarantined | Op::Late => {
-                unreachable_op("mutation", op);
+                unreachable_op("mutation", op)
             }
         }
     }
@@ -68,6 +68,6 @@ impl MergeCounters {
     }
 }
 
-fn unreachable_op(input: &str, op: Op) {
+pub(super) fn unreachable_op(input: &str, op: Op) -> ! {
     panic!("a record with op {op:?} came on the {input} input: the source mixed up its roles");
 }
