@@ -1,13 +1,37 @@
-//! Targets: where the merged stream goes.
+//! Targets: where the merged stream goes. This is the extension point: a [`Sink`] of your own needs
+//! nothing but this module, and [`row`] to look inside the rows.
 //!
 //! A [`Sink`] is made once a process and checked before anything is read. Its [`Writer`]s each own
 //! one shard of the keys on a thread of their own, and may block. A batch reaches a writer already
 //! folded: at most one row a key, its last state, in the order in which the keys were last touched.
 //!
 //! Invariant: of one key, a later row carries a greater `version` and is written after an earlier
-//! one; a row is written again after a restart, so writing twice must do no harm.
+//! one; a row is written again after a restart or a failure, so writing twice must do no harm.
+//!
+//! It cannot: order rows of different keys, or take part of a batch back.
+
+pub mod admit;
+mod backoff;
+pub mod batch;
+pub mod column;
+pub mod fold;
+pub mod jsonl;
+pub mod kafka;
+mod lane;
+mod line;
+pub mod null;
+pub mod postgres;
+mod quarantine;
+pub mod queue;
+pub mod row;
+pub mod settings;
+pub mod sqlite;
+mod target;
 
 use crate::error::Error;
+use headwater_operators::record::{Op, RecordRef};
+
+pub use crate::table::Role;
 
 /// Whether writing a row again does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +54,39 @@ pub enum RowForm {
 /// What becomes of the row of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// The row is now this envelope (or flattened row), as it came.
+    /// The row is now this envelope (or flattened row), as it came; [`row::columns`] reads it.
     Upsert(&'a [u8]),
-    /// There is no row any more.
+    /// There is no row any more. That there was none before is no error.
     Delete,
+}
+
+/// Where the last record of a row came from; for messages and dead letters, not for order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Which of the table's topics.
+    pub role: Role,
+    /// Its partition.
+    pub partition: u32,
+    /// The offset in that partition.
+    pub offset: u64,
+    /// The generation of a READ; 0 for a mutation.
+    pub generation: u32,
+}
+
+impl Origin {
+    /// The origin of a record.
+    pub fn of(record: &RecordRef<'_>) -> Origin {
+        let role = match record.op {
+            Op::Read | Op::Quarantined => Role::Snapshot,
+            Op::Upsert | Op::Delete | Op::ReadInPlace => Role::Mutations,
+        };
+        Origin {
+            role,
+            partition: record.partition,
+            offset: record.offset,
+            generation: record.generation,
+        }
+    }
 }
 
 /// One folded row for a writer.
@@ -47,8 +100,11 @@ pub struct Row<'a> {
     pub key: &'a [u8],
     /// What becomes of it.
     pub change: Change<'a>,
-    /// Grows with each record of a key, across restarts and worker counts.
+    /// Grows with each record of a key, across restarts and worker counts (see
+    /// [`queue::version`]); an external version for targets that keep the newest by themselves.
     pub version: u64,
+    /// The last record that made it what it is.
+    pub origin: Origin,
 }
 
 /// A row that the target would not take, by its place in the batch.
@@ -56,57 +112,78 @@ pub struct Row<'a> {
 pub struct Rejected {
     /// Index in the batch.
     pub index: usize,
-    /// The target's words.
+    /// Why, without values of the row.
     pub reason: String,
 }
 
 /// Why a batch, or part of it, was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// Nothing of it was written, and trying again may help (connection lost, serialization).
+    /// The batch, or some of it, may be missing, and trying again may help (connection lost,
+    /// serialization). The same batch is given again, after a pause, before any other.
     Retry(String),
-    /// These rows were refused and will be again; all others of the batch are written.
+    /// These rows were refused and will be again; all others of the batch are durable.
     Rejected(Vec<Rejected>),
-    /// Nothing of it was written and trying again will not help.
+    /// The batch, or some of it, is missing and trying again will not help. Ends the job.
     Fatal(Error),
+}
+
+/// Which writer of the job one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The run of the job; greater after every restart.
+    pub incarnation: u32,
+    /// The worker it writes for, counted over all processes (the first one of the process when it
+    /// writes for all of them).
+    pub worker: usize,
+    /// Its shard, counted over all workers of all processes; unique in an incarnation.
+    pub shard: usize,
 }
 
 /// A target. Made and checked before the job reads anything.
 pub trait Sink: Send + Sync {
-    /// Whether rows may be written again.
+    /// Whether rows may be written again. [`ReplaySafety::Unsafe`] is refused at start unless the
+    /// person states why it is safe after all.
     fn replay_safety(&self) -> ReplaySafety;
 
     /// Whether it takes partial rows.
     fn row_form(&self) -> RowForm;
 
-    /// Whether one thread of the process writes for all its workers (SQLite).
+    /// Whether one thread of the process writes for all its workers (SQLite). The number of shards
+    /// is then 1.
     fn one_writer_a_process(&self) -> bool {
         false
     }
 
-    /// How many shards each worker writes through, at least 1.
+    /// How many shards, each with a [`Writer`] and a thread, a worker writes through; at least 1.
     fn shards_a_worker(&self) -> usize {
         1
     }
 
     /// Checks that the target can be written: it is there, has a key, has the columns, is empty.
+    /// Leaves nothing behind.
     ///
     /// # Errors
     /// Names the target, what was found, what was expected and what to do.
     fn check(&self) -> Result<(), Error>;
 
-    /// The writer of one shard; `shard` counts over all workers of all processes.
+    /// The writer of one shard.
     ///
     /// # Errors
     /// When the target cannot be reached.
-    fn writer(&self, shard: usize) -> Result<Box<dyn Writer>, Error>;
+    fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error>;
 }
 
 /// Writes one shard, on a thread of its own. May block.
 pub trait Writer: Send {
-    /// Writes a folded batch, durable when this returns `Ok`.
+    /// Writes a folded batch and flushes it: durable when this returns `Ok`.
     ///
     /// # Errors
     /// See [`WriteError`].
     fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError>;
 }
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! An upsert log as files of JSON lines: `PATH.<incarnation>.<worker>.jsonl`, to be read in order
+//! of incarnation (as numbers); the last line of a key counts, or the one with the greatest
+//! version. A line is
+//!
+//! ```json
+//! {"table":"public.hello","key":{"id":1},"row":{"id":1,"greeting":"hi"},"version":12}
+//! ```
+//! with `"row":null` for a delete. Key and row are without their framing; values are as they came.
+//!
+//! Invariant: a batch is in the file as whole lines, and durable, or not at all. A file belongs to
+//! one incarnation and is never written by another.
+//!
+//! It cannot compact. After a crash the last line of a file may be half; readers ignore it.
+
+use super::line::{LineFile, put_json, put_text};
+use super::row::{self, Columns};
+use super::settings::SinkSettings;
+use super::{Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use crate::error::Error;
+use crate::table::Table;
+use std::path::{Path, PathBuf};
+
+/// The target.
+#[derive(Clone, Debug)]
+pub struct JsonLines {
+    settings: SinkSettings,
+    path: PathBuf,
+    tables: Vec<String>,
+}
+
+impl JsonLines {
+    /// Files whose names begin with `path`.
+    pub(super) fn new(settings: &SinkSettings, path: PathBuf, tables: &[Table]) -> JsonLines {
+        JsonLines {
+            settings: settings.clone(),
+            path,
+            tables: tables.iter().map(|table| table.name.clone()).collect(),
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        Error::failed(format!("cannot use {} for JSON lines", self.path.display())).line(error)
+    }
+
+    /// Whether a file with rows is there.
+    fn has_rows(&self) -> Result<bool, Error> {
+        let (folder, prefix) = match (self.path.parent(), self.path.file_name()) {
+            (Some(folder), Some(name)) => (folder, format!("{}.", name.to_string_lossy())),
+            _ => {
+                return Err(Error::usage(format!(
+                    "sink.path = \"{}\" names no file",
+                    self.path.display()
+                ))
+                .line("It is a folder and the first part of file names, such as out/rows."));
+            }
+        };
+        let folder = match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        };
+        std::fs::create_dir_all(folder).map_err(|error| self.failed(&error))?;
+        for entry in std::fs::read_dir(folder).map_err(|error| self.failed(&error))? {
+            let entry = entry.map_err(|error| self.failed(&error))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let length = entry.metadata().map_err(|error| self.failed(&error))?.len();
+            if name.starts_with(&prefix) && name.ends_with(".jsonl") && length > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Sink for JsonLines {
+    fn replay_safety(&self) -> ReplaySafety {
+        ReplaySafety::Safe
+    }
+
+    fn row_form(&self) -> RowForm {
+        RowForm::Whole
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let what = format!("target {}.*.jsonl", self.path.display());
+        admit::not_empty(&self.settings, !self.has_rows()?, &what)
+    }
+
+    fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".{}.{}.jsonl", place.incarnation, place.worker));
+        let path = PathBuf::from(path);
+        if std::fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
+            return Err(Error::refused(format!(
+                "{} holds rows of this incarnation already",
+                path.display()
+            ))
+            .line("Versions of its rows would repeat. Remove it or take another sink.path."));
+        }
+        let file = LineFile::open(path).map_err(|error| self.failed(&error))?;
+        Ok(Box::new(JsonLinesWriter {
+            file,
+            tables: self.tables.clone(),
+        }))
+    }
+}
+
+struct JsonLinesWriter {
+    file: LineFile,
+    tables: Vec<String>,
+}
+
+impl JsonLinesWriter {
+    fn put(&self, out: &mut Vec<u8>, row: &Row<'_>) -> Result<(), String> {
+        let key = row::key(row.key).map_err(|reason| format!("key: {reason}"))?;
+        let columns = match row.change {
+            Change::Delete => None,
+            Change::Upsert(value) => {
+                let columns = row::columns(value)?;
+                Some(columns.ok_or("an upsert that holds no row")?)
+            }
+        };
+        out.extend_from_slice(b"{\"table\":");
+        put_text(out, self.tables.get(row.table).map_or("?", String::as_str));
+        out.extend_from_slice(b",\"key\":");
+        put_columns(out, &key);
+        out.extend_from_slice(b",\"row\":");
+        match columns {
+            Some(columns) => put_columns(out, &columns),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(format!(",\"version\":{}}}\n", row.version).as_bytes());
+        Ok(())
+    }
+}
+
+fn put_columns(out: &mut Vec<u8>, columns: &Columns<'_>) {
+    out.push(b'{');
+    for (index, (name, value)) in columns.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        put_text(out, name);
+        out.push(b':');
+        put_json(out, value.as_bytes());
+    }
+    out.push(b'}');
+}
+
+impl Writer for JsonLinesWriter {
+    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let mut lines = Vec::new();
+        let mut rejected = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            if let Err(reason) = self.put(&mut lines, row) {
+                rejected.push(Rejected { index, reason });
+            }
+        }
+        self.file.append(&lines).map_err(|error| {
+            WriteError::Retry(format!("{}: {error}", self.file.path().display()))
+        })?;
+        match rejected.is_empty() {
+            true => Ok(()),
+            false => Err(WriteError::Rejected(rejected)),
+        }
+    }
+}

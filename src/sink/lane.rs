@@ -1,0 +1,234 @@
+//! One thread that takes what waits, writes it, and says which tickets became durable.
+//!
+//! Invariant: a batch is written before the next one is taken, and a batch that must be tried again
+//! is the same batch. A writer that panics is a failure, never a silent end.
+//!
+//! It cannot linger: a batch is what is waiting, at least one record.
+
+use super::backoff::pause;
+use super::batch::{Batch, Piece};
+use super::fold::fold;
+use super::queue::{DeadLetter, QueueOptions, Shared, Tracker};
+use super::{Rejected, Row, WriteError, Writer, row};
+use crate::error::Error;
+use crate::table::{Role, Table};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// Records for one lane, and the ticket that waits for them.
+pub(super) struct Part {
+    pub(super) piece: Piece,
+    pub(super) ticket: u64,
+    pub(super) tracker: Arc<Tracker>,
+}
+
+/// Where a lane tells what it is waiting for.
+pub(super) trait Progress {
+    fn retrying(&self, shard: usize, attempts: u32, reason: String);
+    fn recovered(&self, shard: usize);
+}
+
+/// Why a lane could not write a batch.
+pub(super) enum Failure {
+    Retry(String),
+    Fatal(Error),
+}
+
+/// What a lane writes to.
+pub(super) trait Output: Send {
+    /// Durable when it returns `Ok`.
+    fn write(&mut self, batch: &Batch) -> Result<(), Failure>;
+}
+
+/// Starts a lane; it ends when its senders are gone or the process's sink has stopped.
+pub(super) fn start(
+    number: usize,
+    output: Box<dyn Output>,
+    (rows_max, bytes_max): (usize, usize),
+    shared: Arc<Shared>,
+) -> Result<(Sender<Part>, JoinHandle<()>), Error> {
+    let (sender, receiver) = unbounded();
+    let inbox = Inbox {
+        receiver,
+        rest: None,
+        rows_max: rows_max.max(1),
+        bytes_max: bytes_max.max(1),
+    };
+    let run = move || {
+        let ran = catch_unwind(AssertUnwindSafe(|| run(number, inbox, output, &shared)));
+        let failure = match ran {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_) => Error::failed("a sink's writer panicked")
+                .line("This is a fault of the sink; the panic message was printed before."),
+        };
+        shared.fail(failure);
+    };
+    let thread = std::thread::Builder::new().name(format!("sink-{number}"));
+    let handle = thread.spawn(run);
+    let handle =
+        handle.map_err(|error| Error::failed(format!("no thread for the sink: {error}")))?;
+    Ok((sender, handle))
+}
+
+fn run(
+    number: usize,
+    mut inbox: Inbox,
+    mut output: Box<dyn Output>,
+    shared: &Shared,
+) -> Result<(), Error> {
+    while let Some((batch, finished)) = inbox.next() {
+        let mut attempts = 0;
+        loop {
+            if shared.stop.is_set() {
+                return Ok(());
+            }
+            match output.write(&batch) {
+                Ok(()) => break,
+                Err(Failure::Fatal(error)) => return Err(error),
+                Err(Failure::Retry(reason)) => {
+                    attempts += 1;
+                    shared.retrying(number, attempts, reason);
+                    shared.stop.wait(pause(attempts));
+                }
+            }
+        }
+        if attempts > 0 {
+            shared.recovered(number);
+        }
+        // Let go of the records before the source is told that there is room.
+        drop(batch);
+        for (tracker, ticket) in finished {
+            tracker.done(ticket);
+        }
+    }
+    Ok(())
+}
+
+/// What waits for a lane.
+struct Inbox {
+    receiver: Receiver<Part>,
+    /// A part of which some records have been taken.
+    rest: Option<Part>,
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+impl Inbox {
+    /// The next batch, and the tickets of which it holds the last records; waits for one record.
+    fn next(&mut self) -> Option<(Batch, Vec<(Arc<Tracker>, u64)>)> {
+        let mut batch = Batch::default();
+        let mut finished = Vec::new();
+        let (mut rows, mut bytes) = (self.rows_max, self.bytes_max);
+        let mut waiting = match self.rest.take() {
+            Some(rest) => Some(rest),
+            None => Some(self.receiver.recv().ok()?),
+        };
+        while let Some(mut part) = waiting {
+            let (piece, piece_bytes) = part.piece.take(rows, bytes);
+            rows -= piece.len();
+            bytes = bytes.saturating_sub(piece_bytes);
+            batch.push(piece);
+            if !part.piece.is_empty() {
+                self.rest = Some(part);
+                break;
+            }
+            finished.push((part.tracker, part.ticket));
+            if rows == 0 || bytes == 0 {
+                break;
+            }
+            waiting = self.receiver.try_recv().ok();
+        }
+        Some((batch, finished))
+    }
+}
+
+/// A sink's writer as a lane sees it: folds, and settles what was refused.
+pub(super) struct Target {
+    writer: Box<dyn Writer>,
+    tables: Arc<[Table]>,
+    dead_letter: Option<DeadLetter>,
+    shared: Arc<Shared>,
+}
+
+impl Target {
+    pub(super) fn new(
+        writer: Box<dyn Writer>,
+        options: &QueueOptions,
+        shared: &Arc<Shared>,
+    ) -> Target {
+        Target {
+            writer,
+            tables: Arc::clone(&options.tables),
+            dead_letter: options.dead_letter.clone(),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    fn settle(&self, rows: &[Row<'_>], rejected: &[Rejected]) -> Result<(), Error> {
+        for refused in rejected {
+            let Some(row) = rows.get(refused.index) else {
+                return Err(Error::failed(format!(
+                    "the sink refused row {} of a batch of {}",
+                    refused.index,
+                    rows.len()
+                )));
+            };
+            match &self.dead_letter {
+                Some(dead_letter) => dead_letter(row, &refused.reason)?,
+                None => return Err(refusal(&self.tables, row, &refused.reason)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Output for Target {
+    fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let rows = fold(batch);
+        let refused = match self.writer.write(&rows) {
+            Ok(()) => 0,
+            Err(WriteError::Retry(reason)) => return Err(Failure::Retry(reason)),
+            Err(WriteError::Fatal(error)) => return Err(Failure::Fatal(error)),
+            Err(WriteError::Rejected(rejected)) => {
+                self.settle(&rows, &rejected).map_err(Failure::Fatal)?;
+                rejected.len()
+            }
+        };
+        let written = (rows.len() - refused) as u64;
+        self.shared
+            .rows_written
+            .fetch_add(written, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The error that names a refused row by its record; never by its values.
+fn refusal(tables: &[Table], row: &Row<'_>, reason: &str) -> Error {
+    let (table, topic) = match tables.get(row.table) {
+        Some(table) => {
+            let topic = match row.origin.role {
+                Role::Mutations => &table.mutations,
+                Role::Snapshot => &table.snapshot,
+            };
+            (table.name.as_str(), topic.as_str())
+        }
+        None => ("?", "?"),
+    };
+    let key = match row::columns(row.key) {
+        Ok(Some(key)) => key.names().collect::<Vec<_>>().join(", "),
+        Ok(None) | Err(_) => "?".to_owned(),
+    };
+    let role = row.origin.role.word();
+    let (partition, offset) = (row.origin.partition, row.origin.offset);
+    Error::failed(format!("the sink refused a row of `{table}`"))
+        .line(format!(
+            "record  {topic} ({role}) partition {partition} offset {offset}"
+        ))
+        .line(format!("key     columns {key}"))
+        .line(format!("reason  {reason}"))
+        .line("Make the target take such rows (column type, size, constraint), then start again.")
+}

@@ -1,0 +1,279 @@
+//! The writer of one connection.
+//!
+//! Invariant: a batch is one transaction. When a row is refused, the batch is halved within savepoints
+//! until the row stands alone, so all others are written.
+//!
+//! It cannot tell a commit that was lost on the way back from one that was not made: the batch is
+//! then written again, which does no harm.
+
+use super::{Target, reason, run, sql};
+use crate::error::Error;
+use crate::sink::column::{Cell, array_literal, cell, hex};
+use crate::sink::row::Field;
+use crate::sink::target::{Binder, Bound, Problem, TargetColumn};
+use crate::sink::{Rejected, Row, WriteError, Writer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Statement};
+
+/// Text for a cast, or NULL.
+type Text = Option<String>;
+
+fn text(raw: &str, column: &TargetColumn, schema: Option<&Field>) -> Result<Text, String> {
+    Ok(match cell(raw, &column.kind, schema)? {
+        Cell::Null => None,
+        Cell::Text(text) | Cell::Number(text) => Some(text.into_owned()),
+        Cell::Bool(value) => Some(value.to_string()),
+        Cell::Bytes(bytes) => Some(hex(&bytes)),
+        Cell::Array(cells) => Some(array_literal(&cells)),
+    })
+}
+
+/// An open connection and what was found and prepared over it.
+struct Session {
+    client: Client,
+    tables: Vec<Prepared>,
+}
+
+struct Prepared {
+    binder: Binder<Text>,
+    upserts: Vec<Option<Statement>>,
+    delete: Option<Statement>,
+}
+
+/// A row of the batch, laid over its table's columns.
+struct Work {
+    /// Index in the batch.
+    index: usize,
+    table: usize,
+    bound: Bound<Text>,
+}
+
+pub(super) struct PostgresWriter {
+    runtime: Runtime,
+    target: Arc<Target>,
+    session: Option<Session>,
+}
+
+impl PostgresWriter {
+    pub(super) fn new(runtime: Runtime, target: Arc<Target>) -> PostgresWriter {
+        PostgresWriter {
+            runtime,
+            target,
+            session: None,
+        }
+    }
+
+    /// Connects and reads the catalogue.
+    pub(super) fn open(&mut self) -> Result<(), Error> {
+        let target = &self.target;
+        let session = run(&self.runtime, async {
+            let client = target
+                .connect()
+                .await
+                .map_err(|error| target.unreachable(&error))?;
+            let tables = target.tables(&client).await?;
+            let prepared = tables
+                .into_iter()
+                .zip(&target.tables)
+                .map(|(found, table)| Prepared {
+                    binder: Binder::new(
+                        found,
+                        table.key.clone(),
+                        target.settings.unknown_columns,
+                        text,
+                    ),
+                    upserts: Vec::new(),
+                    delete: None,
+                });
+            let tables = prepared.collect();
+            Ok(Session { client, tables })
+        });
+        self.session = Some(session?);
+        Ok(())
+    }
+}
+
+impl Writer for PostgresWriter {
+    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        if self
+            .session
+            .as_ref()
+            .is_none_or(|session| session.client.is_closed())
+        {
+            self.session = None;
+            // The target was there once: whatever keeps it away now may end.
+            self.open().map_err(|error| WriteError::Retry(error.text))?;
+        }
+        let session = self.session.as_mut().expect("opened above");
+        let mut rejected = Vec::new();
+        let mut work = Vec::with_capacity(rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            let table = row.table;
+            match session.tables[table].binder.bind(row) {
+                Ok(bound) => work.push(Work {
+                    index,
+                    table,
+                    bound,
+                }),
+                Err(Problem::Row(reason)) => rejected.push(Rejected { index, reason }),
+                Err(Problem::Table(error)) => return Err(WriteError::Fatal(error)),
+            }
+        }
+        let done = run(&self.runtime, session.transaction(&work, &mut rejected));
+        if let Err(error) = done {
+            let error = self.target.classified(&error);
+            if matches!(error, WriteError::Retry(_)) {
+                self.session = None;
+            }
+            return Err(error);
+        }
+        rejected.sort_by_key(|rejected| rejected.index);
+        match rejected.is_empty() {
+            true => Ok(()),
+            false => Err(WriteError::Rejected(rejected)),
+        }
+    }
+}
+
+impl Target {
+    fn classified(&self, error: &tokio_postgres::Error) -> WriteError {
+        let text = format!("{}: {}", self.name, reason(error));
+        let Some(state) = error.code() else {
+            return WriteError::Retry(text);
+        };
+        let may_help = ["08", "40", "53", "55", "57", "58"];
+        match may_help.iter().any(|class| state.code().starts_with(class)) {
+            true => WriteError::Retry(text),
+            false => WriteError::Fatal(self.unreachable(error)),
+        }
+    }
+}
+
+/// Why a row is refused, when it is the row's fault. Messages of class 22 quote the value, so only
+/// their code is told.
+fn refused(error: &tokio_postgres::Error) -> Option<String> {
+    let found = error.as_db_error()?;
+    let code = found.code().code();
+    let reason = match code.get(..2)? {
+        "22" => match *found.code() {
+            SqlState::INVALID_TEXT_REPRESENTATION => "the text of a value is not of the type",
+            SqlState::STRING_DATA_RIGHT_TRUNCATION => "a text is too long for its column",
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE => "a number is out of range for its column",
+            SqlState::DATETIME_FIELD_OVERFLOW => "a time is out of range for its column",
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE | SqlState::UNTRANSLATABLE_CHARACTER => {
+                "a text holds a character that the database cannot (U+0000?)"
+            }
+            _ => "a value does not fit its column",
+        },
+        "23" => found.message(),
+        _ => return None,
+    };
+    Some(format!("{reason} ({code})"))
+}
+
+impl Session {
+    async fn transaction(
+        &mut self,
+        work: &[Work],
+        rejected: &mut Vec<Rejected>,
+    ) -> Result<(), tokio_postgres::Error> {
+        if work.is_empty() {
+            return Ok(());
+        }
+        self.client.batch_execute("BEGIN").await?;
+        let done = self.all(work, rejected).await;
+        if done.is_err() && !self.client.is_closed() {
+            // Whatever it says: the first error is the one to tell.
+            let _ = self.client.batch_execute("ROLLBACK").await;
+        }
+        done?;
+        self.client.batch_execute("COMMIT").await
+    }
+
+    /// Writes all, or halves until what is refused stands alone.
+    async fn all(
+        &mut self,
+        work: &[Work],
+        rejected: &mut Vec<Rejected>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let mut waiting = vec![work];
+        self.client.batch_execute("SAVEPOINT batch").await?;
+        while let Some(work) = waiting.pop() {
+            let Err(error) = self.write(work).await else {
+                self.client
+                    .batch_execute("RELEASE batch; SAVEPOINT batch")
+                    .await?;
+                continue;
+            };
+            let Some(reason) = refused(&error) else {
+                return Err(error);
+            };
+            self.client.batch_execute("ROLLBACK TO batch").await?;
+            if let [only] = work {
+                rejected.push(Rejected {
+                    index: only.index,
+                    reason,
+                });
+                continue;
+            }
+            let (first, second) = work.split_at(work.len() / 2);
+            waiting.push(second);
+            waiting.push(first);
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, work: &[Work]) -> Result<(), tokio_postgres::Error> {
+        let mut groups: BTreeMap<(usize, Option<usize>), Vec<&[Text]>> = BTreeMap::new();
+        for row in work {
+            // Deletes, which have no shape, come first in each table: they free unique values.
+            groups
+                .entry((row.table, row.bound.shape))
+                .or_default()
+                .push(&row.bound.values);
+        }
+        for ((table, shape), rows) in groups {
+            let statement = self.statement(table, shape).await?;
+            let columns = rows[0].len();
+            let column = |index: usize| -> Vec<Option<&str>> {
+                rows.iter().map(|values| values[index].as_deref()).collect()
+            };
+            let arrays: Vec<Vec<Option<&str>>> = (0..columns).map(column).collect();
+            let parameters: Vec<&(dyn ToSql + Sync)> = arrays
+                .iter()
+                .map(|array| array as &(dyn ToSql + Sync))
+                .collect();
+            self.client.execute(&statement, &parameters).await?;
+        }
+        Ok(())
+    }
+
+    async fn statement(
+        &mut self,
+        table: usize,
+        shape: Option<usize>,
+    ) -> Result<Statement, tokio_postgres::Error> {
+        let prepared = &mut self.tables[table];
+        let target = &prepared.binder.table;
+        let (slot, text) = match shape {
+            None => (&mut prepared.delete, sql::delete(target)),
+            Some(shape) => {
+                if prepared.upserts.len() <= shape {
+                    prepared.upserts.resize(shape + 1, None);
+                }
+                let text = sql::upsert(target, prepared.binder.shape(shape));
+                (&mut prepared.upserts[shape], text)
+            }
+        };
+        if let Some(statement) = slot {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&text).await?;
+        *slot = Some(statement.clone());
+        Ok(statement)
+    }
+}

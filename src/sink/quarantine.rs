@@ -1,0 +1,77 @@
+//! READs that must not be written as truth: `quarantine.<incarnation>.<worker>.jsonl`.
+//!
+//! Invariant: every quarantined record is in the file, durable, before its ticket is; nothing is
+//! folded. A record may stand there twice after a failure; topic, partition and offset tell.
+//!
+//! It cannot put a record back.
+
+use super::batch::{Batch, Entry};
+use super::lane::{Failure, Output};
+use super::line::{LineFile, put_field, put_text};
+use super::queue::QueueOptions;
+use crate::table::Table;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why the merge quarantines: the only reason that there is so far.
+const REASON: &str = "forgotten_markers";
+
+/// The quarantine file of one worker, made with its first record.
+pub(super) struct Quarantine {
+    path: PathBuf,
+    file: Option<LineFile>,
+    tables: Arc<[Table]>,
+}
+
+impl Quarantine {
+    pub(super) fn new(options: &QueueOptions, worker: usize) -> Quarantine {
+        let name = format!("quarantine.{}.{worker}.jsonl", options.incarnation);
+        Quarantine {
+            path: options.quarantine_dir.join(name),
+            file: None,
+            tables: Arc::clone(&options.tables),
+        }
+    }
+
+    fn append(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => LineFile::open(self.path.clone())?,
+        };
+        // A file that could not be written is opened anew.
+        file.append(lines)?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn put(&self, out: &mut Vec<u8>, entry: Entry<'_>) {
+        let record = entry.record;
+        let table = self.tables.get(usize::from(record.table));
+        let (name, topic) = table.map_or(("?", "?"), |table| (&table.name, &table.snapshot));
+        out.extend_from_slice(b"{\"topic\":");
+        put_text(out, topic);
+        out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
+        put_text(out, name);
+        let numbers = format!(
+            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{REASON}\",",
+            record.partition, record.offset, record.generation, entry.version
+        );
+        out.extend_from_slice(numbers.as_bytes());
+        put_field(out, "key", record.key);
+        out.push(b',');
+        put_field(out, "value", record.value);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+impl Output for Quarantine {
+    fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let mut lines = Vec::new();
+        for entry in batch.iter() {
+            self.put(&mut lines, entry);
+        }
+        self.append(&lines).map_err(|error| {
+            Failure::Retry(format!("quarantine file {}: {error}", self.path.display()))
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! Upserts and deletes in an SQLite file: the embedded target.
+//!
+//! Invariant: a batch is one transaction, on disk when it is committed (WAL, synchronous FULL). One
+//! thread of one process writes; others may read meanwhile.
+//!
+//! It cannot keep decimals of more than 15 digits in a column of numeric affinity, because SQLite
+//! cannot: declare such a column TEXT.
+
+mod catalogue;
+
+use super::column::{Cell, cell};
+use super::row::Field;
+use super::settings::SinkSettings;
+use super::target::{Binder, Bound, Problem, TargetColumn, quoted};
+use super::{Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use crate::error::Error;
+use crate::table::Table;
+use rusqlite::types::Value;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params_from_iter};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The target.
+pub struct SqliteSink {
+    settings: SinkSettings,
+    path: PathBuf,
+    tables: Vec<Table>,
+}
+
+impl SqliteSink {
+    /// The file at `path`.
+    pub(super) fn new(settings: &SinkSettings, path: PathBuf, tables: &[Table]) -> SqliteSink {
+        SqliteSink {
+            settings: settings.clone(),
+            path,
+            tables: tables.to_vec(),
+        }
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        Error::failed(format!(
+            "cannot use the SQLite file {}",
+            self.path.display()
+        ))
+        .line(error)
+    }
+
+    fn open(&self) -> Result<Connection, Error> {
+        if self.settings.setup_sql.is_none() && !self.path.is_file() {
+            let what = format!("the SQLite file {} does not exist", self.path.display());
+            return Err(Error::usage(what)
+                .line("Make it with its tables, or set sink.setup_sql = \"CREATE TABLE …\"."));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || {
+            let connection = Connection::open_with_flags(&self.path, flags)?;
+            connection.busy_timeout(Duration::from_secs(5))?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.set_prepared_statement_cache_capacity(64);
+            if let Some(sql) = &self.settings.setup_sql {
+                connection.execute_batch(sql)?;
+            }
+            Ok(connection)
+        };
+        open().map_err(|error| self.failed(&error))
+    }
+
+    fn binders(&self, connection: &Connection) -> Result<Vec<Binder<Value>>, Error> {
+        let binder = |table: &Table| {
+            let name = self.settings.target_name(table);
+            let found = catalogue::read(connection, &table.name, name);
+            let found = found.map_err(|error| self.failed(&error))?;
+            let found = found.ok_or_else(|| {
+                let file = self.path.display();
+                Error::usage(format!(
+                    "there is no table `{name}` in the SQLite file {file}"
+                ))
+                .line(format!(
+                    "It is the target of `{}`. Make it, or name",
+                    table.name
+                ))
+                .line(format!(
+                    "another one: sink.names = {{ \"{}\" = \"…\" }}.",
+                    table.name
+                ))
+            })?;
+            let unknown = self.settings.unknown_columns;
+            Ok(Binder::new(found, table.key.clone(), unknown, value))
+        };
+        self.tables.iter().map(binder).collect()
+    }
+}
+
+impl Sink for SqliteSink {
+    fn replay_safety(&self) -> ReplaySafety {
+        ReplaySafety::Safe
+    }
+
+    fn row_form(&self) -> RowForm {
+        RowForm::Partial
+    }
+
+    fn one_writer_a_process(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let connection = self.open()?;
+        for (binder, table) in self.binders(&connection)?.iter().zip(&self.tables) {
+            admit::sql_table(&self.settings, &binder.table, table.key.as_deref())?;
+        }
+        Ok(())
+    }
+
+    fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {
+        let connection = self.open()?;
+        let binders = self.binders(&connection)?;
+        Ok(Box::new(SqliteWriter {
+            connection,
+            statements: binders.iter().map(|_| Statements::default()).collect(),
+            binders,
+        }))
+    }
+}
+
+/// A value for a column of SQLite, whose affinity does the rest.
+fn value(raw: &str, column: &TargetColumn, schema: Option<&Field>) -> Result<Value, String> {
+    Ok(match cell(raw, &column.kind, schema)? {
+        Cell::Null => Value::Null,
+        Cell::Text(text) => Value::Text(text.into_owned()),
+        Cell::Bool(value) => Value::Integer(i64::from(value)),
+        Cell::Bytes(bytes) => Value::Blob(bytes),
+        Cell::Number(digits) => match digits.parse::<i64>() {
+            Ok(whole) => Value::Integer(whole),
+            Err(_) => Value::Text(digits.into_owned()),
+        },
+        Cell::Array(_) => return Err("an array; declare the column JSON or TEXT".into()),
+    })
+}
+
+#[derive(Default)]
+struct Statements {
+    upserts: Vec<Option<String>>,
+    delete: Option<String>,
+}
+
+struct SqliteWriter {
+    connection: Connection,
+    binders: Vec<Binder<Value>>,
+    statements: Vec<Statements>,
+}
+
+impl SqliteWriter {
+    /// The statement for a bound row, made once.
+    fn sql(&mut self, table: usize, bound: &Bound<Value>) -> String {
+        let binder = &self.binders[table];
+        let statements = &mut self.statements[table];
+        let slot = match bound.shape {
+            None => &mut statements.delete,
+            Some(shape) => {
+                if statements.upserts.len() <= shape {
+                    statements.upserts.resize(shape + 1, None);
+                }
+                &mut statements.upserts[shape]
+            }
+        };
+        let make = || match bound.shape {
+            None => delete_sql(binder),
+            Some(shape) => upsert_sql(binder, binder.shape(shape)),
+        };
+        slot.get_or_insert_with(make).clone()
+    }
+}
+
+fn names(binder: &Binder<Value>, columns: &[usize]) -> Vec<String> {
+    columns
+        .iter()
+        .map(|index| quoted(&binder.table.columns[*index].name))
+        .collect()
+}
+
+fn upsert_sql(binder: &Binder<Value>, shape: &[usize]) -> String {
+    let key = &binder.table.key;
+    let set: Vec<usize> = shape
+        .iter()
+        .copied()
+        .filter(|index| !key.contains(index))
+        .collect();
+    let set: Vec<String> = names(binder, &set)
+        .iter()
+        .map(|name| format!("{name} = excluded.{name}"))
+        .collect();
+    let action = match set.is_empty() {
+        true => "NOTHING".to_owned(),
+        false => format!("UPDATE SET {}", set.join(", ")),
+    };
+    format!(
+        "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO {action}",
+        binder.table.sql,
+        names(binder, shape).join(", "),
+        vec!["?"; shape.len()].join(", "),
+        names(binder, key).join(", "),
+    )
+}
+
+fn delete_sql(binder: &Binder<Value>) -> String {
+    let equal: Vec<String> = names(binder, &binder.table.key)
+        .iter()
+        .map(|name| format!("{name} = ?"))
+        .collect();
+    format!(
+        "DELETE FROM {} WHERE {}",
+        binder.table.sql,
+        equal.join(" AND ")
+    )
+}
+
+/// What to do about an error of a statement: `Ok` holds the reason for refusing its row.
+fn refused(error: rusqlite::Error) -> Result<String, WriteError> {
+    let code = error.sqlite_error_code();
+    match code {
+        Some(
+            ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::TooBig
+            | ErrorCode::ParameterOutOfRange,
+        ) => Ok(error.to_string()),
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::OutOfMemory,
+        ) => Err(WriteError::Retry(error.to_string())),
+        _ => Err(WriteError::Fatal(
+            Error::failed("the SQLite target failed").line(error),
+        )),
+    }
+}
+
+fn broken(error: rusqlite::Error) -> WriteError {
+    match refused(error) {
+        Ok(reason) => WriteError::Fatal(Error::failed("the SQLite target failed").line(reason)),
+        Err(error) => error,
+    }
+}
+
+impl Writer for SqliteWriter {
+    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let mut rejected = Vec::new();
+        let mut work = Vec::with_capacity(rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            match self.binders[row.table].bind(row) {
+                Ok(bound) => work.push((index, self.sql(row.table, &bound), bound.values)),
+                Err(Problem::Row(reason)) => rejected.push(Rejected { index, reason }),
+                Err(Problem::Table(error)) => return Err(WriteError::Fatal(error)),
+            }
+        }
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(behavior)
+            .map_err(broken)?;
+        for (index, sql, values) in work {
+            let done = transaction
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.execute(params_from_iter(values)));
+            if let Err(error) = done {
+                let reason = refused(error)?;
+                rejected.push(Rejected { index, reason });
+            }
+        }
+        transaction.commit().map_err(broken)?;
+        match rejected.is_empty() {
+            true => Ok(()),
+            false => Err(WriteError::Rejected(rejected)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
