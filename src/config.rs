@@ -148,7 +148,7 @@ impl Config {
         }
         read::section(&mut config.job, "", &top)?;
         config.derive();
-        let mut notices = rules::notices(&config);
+        let mut notices = Vec::new();
         if !later.is_empty() {
             notices.push(format!("not built yet: {} ignored", ticked(&later)));
         }
@@ -174,10 +174,7 @@ impl Config {
     /// # Errors
     /// Of usage: an environment variable or a file that is missing.
     pub fn kafka_properties(&self) -> Result<BTreeMap<String, String>, Error> {
-        let properties = self.kafka.0.iter();
-        properties
-            .map(|(name, value)| Ok((name.clone(), value.resolve()?.expose().to_owned())))
-            .collect()
+        self.kafka.resolve()
     }
 
     /// The effective configuration as commented TOML, secrets redacted.
@@ -220,15 +217,17 @@ impl Config {
 
     fn read_kafka(&mut self, node: &Node) -> Result<(), Error> {
         for (name, value) in read::table("kafka", node)? {
-            self.kafka.read(name, value).map_err(|fault| match fault {
-                value::Fault::Told(error) => error,
-                value::Fault::Mismatch { place, found } => {
-                    Error::usage(format!("wrong value for `kafka.\"{name}\"`"))
-                        .line(format!("found     {found} ({place})"))
-                        .line("expected  text, \"${ENV_VAR}\" or \"@file\"; the name in quotes")
-                        .line("example   \"bootstrap.servers\" = \"127.0.0.1:9092\"")
-                }
-            })?;
+            self.kafka
+                .put("kafka", name, value)
+                .map_err(|fault| match fault {
+                    value::Fault::Told(error) => error,
+                    value::Fault::Mismatch { place, found } => {
+                        Error::usage(format!("wrong value for `kafka.\"{name}\"`"))
+                            .line(format!("found     {found} ({place})"))
+                            .line("expected  text, \"${ENV_VAR}\" or \"@file\"; the name in quotes")
+                            .line("example   \"bootstrap.servers\" = \"127.0.0.1:9092\"")
+                    }
+                })?;
         }
         Ok(())
     }

@@ -63,6 +63,46 @@ choice! {
 }
 
 choice! {
+    /// What is done about columns that the target lacks.
+    pub enum UnknownColumns {
+        /// The job stops and names them.
+        Refuse = "refuse",
+        /// They are left out.
+        Drop = "drop",
+    }
+}
+
+choice! {
+    /// What is done about unique constraints of the target beyond its key.
+    pub enum UniqueConstraints {
+        /// The job does not start.
+        Refuse = "refuse",
+        /// Everything is written over one connection.
+        OneConnection = "one_connection",
+    }
+}
+
+choice! {
+    /// How keys or values are framed.
+    pub enum Framing {
+        /// Found out for each record: `schema` and `payload`, or bare.
+        Auto = "auto",
+        /// Never framed: for a table that has exactly the columns `schema` and `payload`.
+        Bare = "bare",
+    }
+}
+
+choice! {
+    /// What is done about rows of tables that are not configured, on a topic of one table.
+    pub enum OtherTables {
+        /// The job stops: a router may have renamed the topic.
+        Refuse = "refuse",
+        /// They are counted and left out.
+        Ignore = "ignore",
+    }
+}
+
+choice! {
     /// What a record with a key and an empty value (zero bytes, not null) is.
     pub enum EmptyValue {
         /// A record that cannot be decoded.
@@ -73,7 +113,7 @@ choice! {
 }
 
 choice! {
-    /// What is done about a record that cannot be decoded.
+    /// What is done about a record that cannot be decoded, or a row that the target refuses.
     pub enum OnError {
         /// The job stops and names topic, partition and offset. Skipping a mutation would let a
         /// stale READ through.

@@ -14,15 +14,8 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     topics(config)?;
     start_offsets(config)?;
     brokers(config)?;
-    let sink = &config.sink;
-    output("sink", sink.kind, sink.url.is_some(), sink.topic.is_some())?;
-    let quarantine = &config.quarantine;
-    output(
-        "quarantine",
-        quarantine.kind,
-        quarantine.url.is_some(),
-        quarantine.topic.is_some(),
-    )?;
+    sink(config)?;
+    quarantine(config)?;
     limits(config)
 }
 
@@ -113,7 +106,6 @@ fn brokers(config: &Config) -> Result<(), Error> {
         .filter(|topic| !topic.starts_with("file:"))
         .map(|topic| format!("topic `{topic}`"))
         .chain((config.sink.kind == SinkKind::Kafka).then(|| "`sink.kind`".to_owned()))
-        .chain((config.quarantine.kind == SinkKind::Kafka).then(|| "`quarantine.kind`".to_owned()))
         .next();
     match needs {
         Some(what) if !named => Err(Error::usage("no Kafka broker is configured")
@@ -124,15 +116,71 @@ fn brokers(config: &Config) -> Result<(), Error> {
     }
 }
 
-fn output(section: &str, kind: SinkKind, url: bool, topic: bool) -> Result<(), Error> {
-    let (key, example) = match kind {
-        SinkKind::Postgres if !url => ("url", "\"postgres://user:${PASSWORD}@host/database\""),
-        SinkKind::Kafka if !topic => ("topic", "\"merged\""),
-        _ => return Ok(()),
-    };
-    Err(Error::usage(format!("`{section}.{key}` is not set"))
-        .line(format!("found     {section}.kind = \"{}\"", kind.word()))
-        .line(format!("expected  {key} = {example} in [{section}]")))
+/// A sink has all keys that its kind needs and none that it does not have.
+fn sink(config: &Config) -> Result<(), Error> {
+    use SinkKind::{Jsonl, Kafka, Postgres, Sqlite};
+    let sink = &config.sink;
+    let kind = sink.kind.word();
+    if sink.kind == Postgres && sink.url.is_none() {
+        return Err(Error::usage("`sink.url` is not set")
+            .line("found     kind = \"postgres\"")
+            .line("expected  url = \"postgres://user:${PASSWORD}@host/database\" in [sink]"));
+    }
+    let settings: [(&str, bool, &[SinkKind]); 7] = [
+        ("url", sink.url.is_some(), &[Postgres]),
+        ("path", sink.path.is_some(), &[Sqlite, Jsonl]),
+        ("topic", sink.topic.is_some(), &[Kafka]),
+        ("names", !sink.names.is_empty(), &[Postgres, Sqlite, Kafka]),
+        ("kafka", !sink.kafka.0.is_empty(), &[Kafka]),
+        ("setup_sql", sink.setup_sql.is_some(), &[Sqlite]),
+        (
+            "connections",
+            sink.connections.is_some(),
+            &[Postgres, Kafka],
+        ),
+    ];
+    for (key, set, kinds) in settings {
+        if set && !kinds.contains(&sink.kind) {
+            let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+            return Err(
+                Error::usage(format!("`sink.{key}` is not a key of this kind of sink"))
+                    .line(format!("found     kind = \"{kind}\""))
+                    .line(format!("expected  `{key}` with {} alone", words.join(", "))),
+            );
+        }
+    }
+    for table in sink.names.keys() {
+        if !config.tables.iter().any(|known| known.name == *table) {
+            let known: Vec<&str> = config.tables.iter().map(|t| t.name.as_str()).collect();
+            return Err(
+                Error::usage(format!("`sink.names` has `{table}`, which is no table"))
+                    .line(format!("expected  one of: {}", known.join(", "))),
+            );
+        }
+    }
+    for (key, value) in [
+        ("batch_rows_max", sink.batch_rows_max),
+        ("batch_bytes_max", sink.batch_bytes_max.0),
+        ("connections", sink.connections.unwrap_or(1)),
+    ] {
+        if value == 0 {
+            return Err(Error::usage(format!("`sink.{key}` is 0")).line("expected  1 or more"));
+        }
+    }
+    Ok(())
+}
+
+/// Rows that may be stale must not land anywhere but where they were sent.
+fn quarantine(config: &Config) -> Result<(), Error> {
+    if config.quarantine.kind != SinkKind::Jsonl {
+        return Err(Error::usage("this kind of quarantine is not built yet")
+            .line(format!(
+                "found     quarantine.kind = \"{}\"",
+                config.quarantine.kind.word()
+            ))
+            .line("expected  kind = \"jsonl\""));
+    }
+    Ok(())
 }
 
 fn limits(config: &Config) -> Result<(), Error> {
@@ -171,42 +219,4 @@ fn limits(config: &Config) -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-/// What is set and has no effect, so that nobody counts on it.
-pub(super) fn notices(config: &Config) -> Vec<String> {
-    let mut notices = Vec::new();
-    let sink = &config.sink;
-    let quarantine = &config.quarantine;
-    for (section, kind, url, path, topic) in [
-        (
-            "sink",
-            sink.kind,
-            sink.url.is_some(),
-            sink.path.is_some(),
-            sink.topic.is_some(),
-        ),
-        (
-            "quarantine",
-            quarantine.kind,
-            quarantine.url.is_some(),
-            quarantine.path.is_some(),
-            quarantine.topic.is_some(),
-        ),
-    ] {
-        let files = matches!(kind, SinkKind::Sqlite | SinkKind::Jsonl);
-        for (key, set, used) in [
-            ("url", url, kind == SinkKind::Postgres),
-            ("path", path, files),
-            ("topic", topic, kind == SinkKind::Kafka),
-        ] {
-            if set && !used {
-                let kind = kind.word();
-                notices.push(format!(
-                    "`{section}.{key}` has no effect with kind = \"{kind}\""
-                ));
-            }
-        }
-    }
-    notices
 }

@@ -4,14 +4,14 @@
 //! its type, and whoever sets it is told that it does nothing yet.
 
 use super::choices::{
-    CaughtUp, EmptyValue, KeepMarkers, OnError, OnForgotten, SinkKind, SourceFinished,
-    TargetNotEmpty, Unavailable,
+    CaughtUp, EmptyValue, Framing, KeepMarkers, OnError, OnForgotten, OtherTables, SinkKind,
+    SourceFinished, TargetNotEmpty, Unavailable, UniqueConstraints, UnknownColumns,
 };
 use super::secret::Secret;
 use super::section::section;
 use super::tree::{Node, Tree};
 use super::units::ByteSize;
-use super::value::{Fault, Value};
+use super::value::{Fault, Properties, Value};
 use crate::table::Table;
 use crate::topic::Start;
 use std::collections::BTreeMap;
@@ -125,21 +125,50 @@ section! {
         empty_value: EmptyValue = EmptyValue::Error, Built;
         /// What is done about a record that cannot be decoded.
         on_error: OnError = OnError::Fail, Built;
+        /// How keys are framed: "auto", or "bare" for keys with columns `schema` and `payload`.
+        key_framing: Framing = Framing::Auto, Built;
+        /// How values are framed, likewise.
+        value_framing: Framing = Framing::Auto, Built;
+        /// `schema.table` of the signalling table; its rows are left out.
+        signal_table: Option<String> = None, Built;
+        /// What is done about rows of tables that are not configured, on a topic of one table.
+        other_tables: OtherTables = OtherTables::Refuse, Built;
     }
 }
 
 section! {
-    /// Where merged rows go.
+    /// Where merged rows go. A key that the kind does not have is an error.
     pub struct SinkConfig {
         /// sqlite | postgres | kafka | jsonl | null
         kind: SinkKind = SinkKind::Sqlite, Built;
         /// postgres: where it is, `postgres://user:${PASSWORD}@host/database`.
         url: Option<Secret> = None, Built;
-        /// sqlite: the file. jsonl: the start of the files' names.
+        /// sqlite: the file. jsonl: the folder and the first part of the files' names.
         /// By default JOB.sqlite and JOB.
         path: Option<PathBuf> = None, Built;
-        /// kafka: the topic.
+        /// kafka: the topic, when there is one table.
         topic: Option<String> = None, Built;
+        /// The name of a table (or topic) at the target, by the table's name; by default its own,
+        /// for sqlite without its schema.
+        names: BTreeMap<String, String> = BTreeMap::new(), Built;
+        /// kafka: properties of librdkafka over those of [kafka].
+        kafka: Properties = Properties::default(), Built;
+        /// sqlite: SQL that is run before the check; with it the file is made.
+        setup_sql: Option<String> = None, Built;
+        /// Records folded and written at once, at most.
+        batch_rows_max: u64 = 10_000, Built;
+        /// Bytes of records folded and written at once, about, at most.
+        batch_bytes_max: ByteSize = ByteSize(8 << 20), Built;
+        /// Connections of each worker; by default 2 for postgres, 1 for kafka.
+        connections: Option<u64> = None, Built;
+        /// What is done about columns that the target lacks: "refuse" or "drop".
+        unknown_columns: UnknownColumns = UnknownColumns::Refuse, Built;
+        /// What is done about unique constraints beyond the key: "refuse" or "one_connection".
+        unique_constraints: UniqueConstraints = UniqueConstraints::Refuse, Built;
+        /// What is done about a row that the target refuses.
+        on_error: OnError = OnError::Fail, Built;
+        /// Why a sink that is not replay-safe is safe after all.
+        replay_unsafe_because: Option<String> = None, Built;
         /// What is done with a target that already holds rows.
         target_not_empty: TargetNotEmpty = TargetNotEmpty::Refuse, Built;
         /// What is done about a placeholder of an unchanged TOAST column.
@@ -150,14 +179,14 @@ section! {
 section! {
     /// Where READs go that may be stale.
     pub struct QuarantineConfig {
-        /// As `sink.kind`.
+        /// Only jsonl is built.
         kind: SinkKind = SinkKind::Jsonl, Built;
         /// As `sink.url`.
-        url: Option<Secret> = None, Built;
-        /// As `sink.path`; by default JOB.quarantine.
+        url: Option<Secret> = None, Later;
+        /// The folder of the files; by default JOB.quarantine.
         path: Option<PathBuf> = None, Built;
         /// As `sink.topic`.
-        topic: Option<String> = None, Built;
+        topic: Option<String> = None, Later;
     }
 }
 

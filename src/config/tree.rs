@@ -153,8 +153,9 @@ fn tree(value: &DeValue<'_>, place: &dyn Fn(usize) -> Place) -> Tree {
 
 /// Lays `KEY=VALUE` over what the file says. `number` counts the `--set`s, from 1.
 ///
-/// In `kafka.…` the rest of the key is one property, quoted or not (a shell eats the quotes), and in
-/// `table.NAME.key` the middle is a table's name or its number from 0.
+/// Where names are free (`kafka`, `source.start_offsets`, `sink.names`, `sink.kafka`) the rest of
+/// the key is one name, quoted or not: a shell eats the quotes. In `table.NAME.key` the
+/// middle is a table's name or its number from 0.
 ///
 /// # Errors
 /// A key or table that cannot be, never quoting the value.
@@ -171,20 +172,17 @@ pub fn set(root: &mut Entries, number: usize, argument: &str) -> Result<(), Erro
         tree: value_tree(value, &place),
         place: place.clone(),
     };
+    let maps = [
+        &["kafka"][..],
+        &["source", "start_offsets"],
+        &["sink", "names"],
+        &["sink", "kafka"],
+    ];
+    if let Some(map) = maps.into_iter().find(|map| starts_with(&path, map)) {
+        let (sections, name) = path.split_at(map.len());
+        return insert(root, &[sections, &[name.join(".")]].concat(), node, &place);
+    }
     match path.as_slice() {
-        [section, rest @ ..] if section == "kafka" && !rest.is_empty() => {
-            insert(root, &[section.clone(), rest.join(".")], node, &place)
-        }
-        [section, topics, rest @ ..]
-            if section == "source" && topics == "start_offsets" && !rest.is_empty() =>
-        {
-            insert(
-                root,
-                &[section.clone(), topics.clone(), rest.join(".")],
-                node,
-                &place,
-            )
-        }
         [section, middle @ .., key] if section == "table" && !middle.is_empty() => {
             let table = find_table(root, &middle.join("."), &place)?;
             table.insert(key.clone(), node);
@@ -192,6 +190,11 @@ pub fn set(root: &mut Entries, number: usize, argument: &str) -> Result<(), Erro
         }
         _ => insert(root, &path, node, &place),
     }
+}
+
+/// Whether the key names something inside `map`.
+fn starts_with(path: &[String], map: &[&str]) -> bool {
+    path.len() > map.len() && path.iter().zip(map).all(|(part, name)| part == name)
 }
 
 /// The parts of the key and the text of the value.

@@ -361,12 +361,12 @@ impl<V: Value> Value for BTreeMap<String, V> {
 pub struct Properties(pub BTreeMap<String, Secret>);
 
 impl Properties {
-    /// Reads one property; numbers and booleans are taken in their words.
+    /// Reads one property of a section; numbers and booleans are taken in their words.
     ///
     /// # Errors
     /// When it is a list or a table, or one that only the job may set.
-    pub fn read(&mut self, name: &str, node: &Node) -> Result<(), Fault> {
-        let key = format!("kafka.\"{name}\"");
+    pub fn put(&mut self, section: &str, name: &str, node: &Node) -> Result<(), Fault> {
+        let key = format!("{section}.\"{name}\"");
         if let Some(why) = reserved(name) {
             let error = Error::usage(format!("`{key}` cannot be set"))
                 .line(format!("found     {}", node.place))
@@ -393,6 +393,44 @@ impl Properties {
         };
         self.0.insert(name.to_owned(), value);
         Ok(())
+    }
+}
+
+impl Properties {
+    /// The properties with secrets followed. For the client alone, never for a message.
+    ///
+    /// # Errors
+    /// Of usage: an environment variable or a file that is missing.
+    pub fn resolve(&self) -> Result<BTreeMap<String, String>, Error> {
+        let properties = self.0.iter();
+        properties
+            .map(|(name, value)| Ok((name.clone(), value.resolve()?.expose().to_owned())))
+            .collect()
+    }
+}
+
+impl Value for Properties {
+    fn expected() -> String {
+        "a table of librdkafka properties, their names in quotes".to_owned()
+    }
+
+    fn example() -> String {
+        "{ \"compression.type\" = \"lz4\" }".to_owned()
+    }
+
+    fn read(node: &Node, key: &str) -> Result<Self, Fault> {
+        let Tree::Table(entries) = &node.tree else {
+            return Err(Fault::hidden(node));
+        };
+        let mut properties = Properties::default();
+        for (name, value) in entries {
+            properties.put(key, name, value)?;
+        }
+        Ok(properties)
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.write()
     }
 }
 

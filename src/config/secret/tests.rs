@@ -96,19 +96,19 @@ fn references_are_followed() {
 fn what_is_missing_is_named() {
     let error = Secret::url("sink.url", "postgres://a:${NOPE}@b/")
         .resolve_in(&env)
-        .unwrap_err();
+        .expect_err("refused");
     assert_eq!(error.kind, ErrorKind::Usage);
     assert!(error.text.contains("`NOPE` is not set"), "{error}");
     assert!(error.text.contains("`sink.url`"), "{error}");
 
     let error = Secret::whole("cluster.secret", "@/no/such/file")
         .resolve()
-        .unwrap_err();
+        .expect_err("refused");
     assert!(error.text.contains("/no/such/file"), "{error}");
     assert!(error.text.contains("`cluster.secret`"), "{error}");
 
     let error = Secret::whole("cluster.secret", REDACTED)
         .resolve()
-        .unwrap_err();
+        .expect_err("refused");
     assert!(error.text.contains("headwater config"), "{error}");
 }
