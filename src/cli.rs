@@ -116,7 +116,9 @@ where
     match args::Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command(),
         Err(error) => match error.kind() {
-            ClapKind::DisplayHelp | ClapKind::DisplayVersion => Ok(Command::Say(error.to_string())),
+            ClapKind::DisplayHelp | ClapKind::DisplayVersion => {
+                Ok(Command::Say(format!("{}\n", error.to_string().trim_end())))
+            }
             ClapKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Err(Error::usage(format!("a command is missing\n\n{error}")))
             }

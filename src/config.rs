@@ -208,11 +208,6 @@ impl Config {
             &mut self.quarantine.path,
             &format!("{job}.quarantine"),
         );
-        fill(
-            self.dead_letter.kind,
-            &mut self.dead_letter.path,
-            &format!("{job}.dead_letter"),
-        );
     }
 
     fn read_kafka(&mut self, node: &Node) -> Result<(), Error> {

@@ -82,6 +82,10 @@ fn keys(out: &mut String, section: &dyn Section, comments: bool) {
             }
         }
         match (value, &key.default) {
+            // As a comment, so that what is printed can be used without a notice for each.
+            (Some(value), Some(default)) if value == *default && key.state == State::Later => {
+                line(out, format_args!("# {} = {value}", key.name));
+            }
             (Some(value), Some(default)) if value != *default => {
                 line(
                     out,
