@@ -2,9 +2,11 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod cli;
 pub mod clock;
 pub mod cluster;
 pub mod completion;
+pub mod config;
 pub mod coordinator;
 pub mod decode;
 pub mod error;
@@ -13,8 +15,11 @@ pub mod feed;
 pub mod job;
 pub mod key;
 pub mod outcome;
+pub mod progress;
+pub mod signals;
 pub mod sink;
 pub mod status;
+pub mod summary;
 pub mod table;
 pub mod topic;
 pub mod worker;

@@ -1,2 +1,22 @@
-//! x
-fn main() {}
+//! `headwater`: from the command line to the verb, and from its error to the exit code.
+//!
+//! Nothing is decided here.
+
+use headwater::cli::{self, Command};
+use headwater::error::Error;
+
+fn main() {
+    let done = cli::parse(std::env::args_os()).and_then(act);
+    std::process::exit(done.map_or_else(|error| cli::report(&error), |()| 0));
+}
+
+fn act(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Say(text) => cli::say(&text),
+        Command::Init(args) => cli::init(&args),
+        Command::Config(origin) => cli::config(&origin),
+        Command::Run(_) | Command::Check(_) | Command::Demo(_) => {
+            Err(Error::failed("this command is not in this build"))
+        }
+    }
+}

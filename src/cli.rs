@@ -1,0 +1,134 @@
+//! The command line: from arguments to a [`Command`] whose values are checked, without any I/O.
+//!
+//! Invariant: [`parse`] touches nothing outside its arguments. What it refuses ends with exit code
+//! 2 before anything was opened.
+
+mod args;
+mod verbs;
+
+pub use verbs::{config, init, note, report, say};
+
+use crate::config::{Init, Origin};
+use crate::error::Error;
+use clap::Parser;
+use clap::error::ErrorKind as ClapKind;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Print this (help or version) and end with 0.
+    Say(String),
+    /// Merge.
+    Run(RunArgs),
+    /// Say what would go wrong.
+    Check(CheckArgs),
+    /// Write a first configuration.
+    Init(InitArgs),
+    /// Print the effective configuration.
+    Config(Origin),
+    /// Show the invariant on embedded parts.
+    Demo(DemoArgs),
+}
+
+/// `headwater run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// Whether it ends when the snapshot is merged.
+    pub once: bool,
+    /// Take the snapshot for finished when neither topic delivered for so long; only with `once`.
+    pub assume_finished_after_idle: Option<Duration>,
+    /// The rule is off: stale READs are emitted.
+    pub without_markers: bool,
+    /// The summary is one JSON object on stdout.
+    pub json: bool,
+    /// Threads and processes.
+    pub cluster: ClusterArgs,
+    /// The partition count of the mutation topics that the person has agreed to.
+    pub accept_partitions: Option<u32>,
+}
+
+/// timely's flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterArgs {
+    /// Workers in each process, at least 1.
+    pub workers: usize,
+    /// Processes, at least 1.
+    pub processes: usize,
+    /// This process, below `processes`.
+    pub process: usize,
+    /// Addresses, one a line; always there with several processes.
+    pub hostfile: Option<PathBuf>,
+}
+
+/// `headwater check`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// The findings are one JSON object on stdout.
+    pub json: bool,
+}
+
+/// `headwater init`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitArgs {
+    /// The file to write; never replaced.
+    pub path: PathBuf,
+    /// What it says.
+    pub init: Init,
+}
+
+/// `headwater demo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DemoArgs {
+    /// Seconds of writes, at least 1.
+    pub seconds: u64,
+    /// Keys of the source table, at least 1.
+    pub keys: u64,
+    /// Concurrent writers, at least 1.
+    pub writers: usize,
+    /// Workers of the job, at least 1.
+    pub workers: usize,
+    /// The summary is one JSON object on stdout.
+    pub json: bool,
+    /// Stay up at the end.
+    pub hold: bool,
+    /// Run with the rule off, alone.
+    pub without_markers: bool,
+    /// Where its files go and stay; a folder that is removed when not named.
+    pub dir: Option<PathBuf>,
+}
+
+/// Reads the arguments; the first is the name of the program.
+///
+/// # Errors
+/// Of usage, with what was found and expected.
+pub fn parse<I, T>(arguments: I) -> Result<Command, Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    match args::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command(),
+        Err(error) => match error.kind() {
+            ClapKind::DisplayHelp | ClapKind::DisplayVersion => {
+                Ok(Command::Say(format!("{}\n", error.to_string().trim_end())))
+            }
+            ClapKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Err(Error::usage(format!("a command is missing\n\n{error}")))
+            }
+            _ => {
+                let text = error.to_string();
+                Err(Error::usage(text.trim_start_matches("error: ").trim_end()))
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

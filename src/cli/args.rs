@@ -1,0 +1,293 @@
+//! What clap reads, and the checks between flags. Nothing outside this module sees it.
+
+use super::{CheckArgs, ClusterArgs, Command, DemoArgs, InitArgs, RunArgs};
+use crate::config::choices::SinkKind;
+use crate::config::units::parse_duration;
+use crate::config::value::Value;
+use crate::config::{FILE, Init, Origin};
+use crate::error::Error;
+use clap::{ArgAction, Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done, or ready
+  1    failed: something broke or a service is away
+  2    usage or configuration
+  3    not ready in time
+  4    refused: going on could give wrong rows
+  130  interrupted, after a clean stop";
+
+/// Merges a live mutation stream with a private snapshot topic, per primary key, without stale
+/// rows.
+#[derive(Parser)]
+#[command(name = "headwater", version, after_help = EXIT_CODES)]
+#[command(arg_required_else_help = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Merge both topics of each table into the target
+    #[command(disable_help_flag = true, after_help = EXIT_CODES)]
+    Run(Run),
+    /// Say what would go wrong, and change nothing
+    #[command(after_help = EXIT_CODES)]
+    Check(Check),
+    /// Write a commented headwater.toml
+    Init(InitFlags),
+    /// Print the effective configuration with every default, secrets redacted
+    Config(Source),
+    /// Show the whole job on embedded parts, with the rule and without
+    Demo(Demo),
+}
+
+#[derive(Args)]
+struct Source {
+    /// The configuration [default: headwater.toml]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set a key over the file: retention.start_margin=30m, kafka."bootstrap.servers"=host:9092,
+    /// table.public.hello.key=id
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    source: Source,
+    /// End when the snapshot is merged
+    #[arg(long)]
+    once: bool,
+    /// With --once: take the snapshot for finished when neither topic delivered for so long (5s)
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "once")]
+    assume_finished_after_idle: Option<Duration>,
+    /// Shows the disease: emit every READ, stale or not. Never for a target that matters
+    #[arg(long)]
+    without_markers: bool,
+    /// Print the summary as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+    /// Worker threads in each process
+    #[arg(short = 'w', long = "threads", value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// Number of processes
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+    processes: usize,
+    /// Number of this process, from 0
+    #[arg(short = 'p', long, value_name = "P", default_value_t = 0)]
+    process: usize,
+    /// Addresses of the processes, one HOST:PORT a line
+    #[arg(short = 'h', long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+    /// The mutation topics have grown to N partitions, as described by the error that named this
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    accept_partitions: Option<u32>,
+    /// Print help (-h is the hostfile)
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Args)]
+struct Check {
+    #[command(flatten)]
+    source: Source,
+    /// Print the findings as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct InitFlags {
+    /// The shared topic of live mutations: a Kafka name or file:PATH
+    #[arg(long, value_name = "TOPIC")]
+    mutations: String,
+    /// The private topic of READs: a Kafka name or file:PATH
+    #[arg(long, value_name = "TOPIC")]
+    snapshot: String,
+    /// schema.table [default: the last two parts of the mutation topic's name]
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Name of the job [default: the table's name without its schema]
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Kafka brokers
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    brokers: String,
+    /// The target: sqlite, postgres, kafka, jsonl, null
+    #[arg(long, value_name = "KIND", default_value = "sqlite", value_parser = sink_kind)]
+    sink: SinkKind,
+    /// The target's URL; "${ENV_VAR}" and "@file" keep the secret out of the file
+    #[arg(long)]
+    url: Option<String>,
+    /// The target's file
+    #[arg(long)]
+    path: Option<String>,
+    /// The target's topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// The file to write; never replaced
+    #[arg(short, long, value_name = "FILE", default_value = FILE)]
+    config: PathBuf,
+}
+
+#[derive(Args)]
+struct Demo {
+    /// Seconds of writes
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Keys of the source table
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    keys: u64,
+    /// Concurrent writers
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    writers: usize,
+    /// Workers of the job
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 2)]
+    workers: usize,
+    /// Print the summary as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+    /// Stay up at the end
+    #[arg(long)]
+    hold: bool,
+    /// Shows the disease: run with the rule off, alone
+    #[arg(long)]
+    without_markers: bool,
+    /// Keep its files here [default: a folder that is removed]
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+impl Cli {
+    /// The command, with the checks that flags cannot express alone.
+    pub(super) fn command(self) -> Result<Command, Error> {
+        Ok(match self.verb {
+            Verb::Run(run) => Command::Run(run.command()?),
+            Verb::Check(check) => Command::Check(CheckArgs {
+                origin: check.source.origin(),
+                json: check.json,
+            }),
+            Verb::Init(init) => Command::Init(init.command()),
+            Verb::Config(source) => Command::Config(source.origin()),
+            Verb::Demo(demo) => Command::Demo(demo.command()?),
+        })
+    }
+}
+
+impl Source {
+    fn origin(self) -> Origin {
+        Origin {
+            path: self.config,
+            sets: self.set,
+        }
+    }
+}
+
+impl Run {
+    fn command(self) -> Result<RunArgs, Error> {
+        at_least_one("--threads", self.workers)?;
+        at_least_one("--processes", self.processes)?;
+        if self.process >= self.processes {
+            return Err(Error::usage("`--process` is not below `--processes`")
+                .line(format!(
+                    "found     -p {} -n {}",
+                    self.process, self.processes
+                ))
+                .line("expected  -p from 0 to n - 1, another for each process"));
+        }
+        if self.processes > 1 && self.hostfile.is_none() {
+            return Err(
+                Error::usage(format!("{} processes need a hostfile", self.processes)).line(
+                    "expected  -h FILE with one HOST:PORT a line, the same for every process",
+                ),
+            );
+        }
+        Ok(RunArgs {
+            origin: self.source.origin(),
+            once: self.once,
+            assume_finished_after_idle: self.assume_finished_after_idle,
+            without_markers: self.without_markers,
+            json: self.json,
+            cluster: ClusterArgs {
+                workers: self.workers,
+                processes: self.processes,
+                process: self.process,
+                hostfile: self.hostfile,
+            },
+            accept_partitions: self.accept_partitions,
+        })
+    }
+}
+
+impl InitFlags {
+    fn command(self) -> InitArgs {
+        let table = self.table.unwrap_or_else(|| table_of(&self.mutations));
+        let job = self
+            .job
+            .unwrap_or_else(|| table.rsplit('.').next().unwrap_or(&table).to_owned());
+        InitArgs {
+            path: self.config,
+            init: Init {
+                job,
+                table,
+                mutations: self.mutations,
+                snapshot: self.snapshot,
+                brokers: self.brokers,
+                sink: self.sink,
+                url: self.url,
+                path: self.path,
+                topic: self.topic,
+            },
+        }
+    }
+}
+
+/// Debezium names a topic `prefix.schema.table`; a folder may be named like one.
+fn table_of(topic: &str) -> String {
+    let name = topic.strip_prefix("file:").map_or(topic, |path| {
+        path.trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(path)
+    });
+    let parts: Vec<&str> = name.split('.').collect();
+    parts[parts.len().saturating_sub(2)..].join(".")
+}
+
+impl Demo {
+    fn command(self) -> Result<DemoArgs, Error> {
+        at_least_one("--writers", self.writers)?;
+        at_least_one("--workers", self.workers)?;
+        Ok(DemoArgs {
+            seconds: self.seconds,
+            keys: self.keys,
+            writers: self.writers,
+            workers: self.workers,
+            json: self.json,
+            hold: self.hold,
+            without_markers: self.without_markers,
+            dir: self.dir,
+        })
+    }
+}
+
+fn at_least_one(flag: &str, value: usize) -> Result<(), Error> {
+    if value == 0 {
+        return Err(Error::usage(format!("`{flag}` is 0")).line("expected  1 or more"));
+    }
+    Ok(())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("expected {}", Duration::expected()))
+}
+
+fn sink_kind(word: &str) -> Result<SinkKind, String> {
+    SinkKind::from_word(word).ok_or_else(|| format!("expected {}", SinkKind::expected()))
+}

@@ -1,0 +1,161 @@
+//! Arguments to commands, without running anything.
+
+use super::{Command, DemoArgs, RunArgs, parse};
+use crate::config::choices::SinkKind;
+use crate::error::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn command(line: &str) -> Command {
+    parse(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn run(line: &str) -> RunArgs {
+    match command(line) {
+        Command::Run(args) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn refused(line: &str, part: &str) {
+    let error = parse(line.split(' ')).expect_err(line);
+    assert_eq!(error.kind, ErrorKind::Usage, "{line}");
+    assert!(
+        error.text.contains(part),
+        "`{part}` is not in the error of {line}:\n{error}"
+    );
+    assert!(!error.text.starts_with("error"), "{error}");
+}
+
+#[test]
+fn run_takes_timelys_flags_and_h_is_the_hostfile() {
+    let args = run("headwater run -c a.toml -w 4 -n 2 -p 1 -h hosts.txt --set job=x --set a.b=c");
+    assert_eq!(
+        (
+            args.cluster.workers,
+            args.cluster.processes,
+            args.cluster.process
+        ),
+        (4, 2, 1)
+    );
+    assert_eq!(args.cluster.hostfile, Some(PathBuf::from("hosts.txt")));
+    assert_eq!(args.origin.path, Some(PathBuf::from("a.toml")));
+    assert_eq!(args.origin.sets, ["job=x", "a.b=c"]);
+    let long = run("headwater run --threads 4 --processes 2 --process 1 --hostfile hosts.txt");
+    assert_eq!(long.cluster, args.cluster);
+    let Command::Say(help) = command("headwater run --help") else {
+        panic!("no help")
+    };
+    for flag in [
+        "--hostfile",
+        "--help",
+        "--assume-finished-after-idle",
+        "Exit codes",
+        "130",
+    ] {
+        assert!(help.contains(flag), "{flag} in\n{help}");
+    }
+    refused("headwater run -h", "--hostfile");
+}
+
+#[test]
+fn run_defaults_and_switches() {
+    let args = run("headwater run");
+    assert_eq!(
+        (
+            args.cluster.workers,
+            args.cluster.processes,
+            args.cluster.process
+        ),
+        (1, 1, 0)
+    );
+    assert!(!args.once && !args.without_markers && !args.json);
+    assert_eq!(args.origin.path, None);
+    let line = "headwater run --once --assume-finished-after-idle 5s --without-markers --json \
+                --accept-partitions 8";
+    let args = run(line);
+    assert!(args.once && args.without_markers && args.json);
+    assert_eq!(
+        args.assume_finished_after_idle,
+        Some(Duration::from_secs(5))
+    );
+    assert_eq!(args.accept_partitions, Some(8));
+}
+
+#[test]
+fn run_refuses_what_cannot_be() {
+    refused("headwater run --assume-finished-after-idle 5s", "--once");
+    refused(
+        "headwater run --once --assume-finished-after-idle 5",
+        "a duration",
+    );
+    refused("headwater run -w 0", "`--threads` is 0");
+    refused("headwater run -n 2 -p 2 -h hosts", "-p 2 -n 2");
+    refused("headwater run -n 2", "need a hostfile");
+    refused("headwater run -w many", "many");
+    refused("headwater run --accept-partitions 0", "0");
+    refused("headwater run --onse", "--once");
+    refused("headwater rnu", "rnu");
+    refused("headwater chek", "check");
+    refused("headwater", "a command is missing");
+}
+
+#[test]
+fn init_names_what_it_can() {
+    let Command::Init(args) =
+        command("headwater init --mutations app.public.hello --snapshot snap.public.hello")
+    else {
+        panic!("not init")
+    };
+    assert_eq!(args.path, PathBuf::from("headwater.toml"));
+    assert_eq!(
+        (
+            args.init.table.as_str(),
+            args.init.job.as_str(),
+            args.init.sink
+        ),
+        ("public.hello", "hello", SinkKind::Sqlite)
+    );
+    let Command::Init(args) = command(
+        "headwater init --mutations file:./in/app.public.hello/ --snapshot file:s --sink jsonl \
+         --path out --job j",
+    ) else {
+        panic!("not init")
+    };
+    assert_eq!(
+        (args.init.table.as_str(), args.init.job.as_str()),
+        ("public.hello", "j")
+    );
+    assert_eq!(
+        (args.init.sink, args.init.path.as_deref()),
+        (SinkKind::Jsonl, Some("out"))
+    );
+    refused(
+        "headwater init --mutations a --snapshot b --sink mysql",
+        "\"postgres\"",
+    );
+    refused("headwater init --mutations a", "--snapshot");
+}
+
+#[test]
+fn demo_check_config() {
+    let Command::Demo(demo) = command("headwater demo --seconds 100 --writers 3 --hold") else {
+        panic!("not demo")
+    };
+    let expected = DemoArgs {
+        seconds: 100,
+        keys: 10_000,
+        writers: 3,
+        workers: 2,
+        json: false,
+        hold: true,
+        without_markers: false,
+        dir: None,
+    };
+    assert_eq!(demo, expected);
+    refused("headwater demo --seconds 0", "0");
+    refused("headwater demo --workers 0", "`--workers` is 0");
+    assert!(matches!(command("headwater check --json"), Command::Check(args) if args.json));
+    assert!(matches!(command("headwater config -c x"), Command::Config(o) if o.path.is_some()));
+    assert!(matches!(command("headwater --version"), Command::Say(text) if text.contains("0.")));
+}

@@ -1,0 +1,222 @@
+//! Rules between settings, checked before anything is opened.
+//!
+//! Pure: it looks at the configuration alone.
+
+use super::Config;
+use super::choices::{KeepMarkers, SinkKind};
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The first rule that is broken.
+pub(super) fn check(config: &Config) -> Result<(), Error> {
+    tables(config)?;
+    topics(config)?;
+    start_offsets(config)?;
+    brokers(config)?;
+    sink(config)?;
+    quarantine(config)?;
+    limits(config)
+}
+
+fn tables(config: &Config) -> Result<(), Error> {
+    if config.tables.is_empty() {
+        return Err(Error::usage("no table is configured")
+            .line("expected  at least one `[[table]]` with `name`, `mutations` and `snapshot`"));
+    }
+    for (index, table) in config.tables.iter().enumerate() {
+        if config.tables[..index]
+            .iter()
+            .any(|other| other.name == table.name)
+        {
+            return Err(
+                Error::usage(format!("table `{}` is configured twice", table.name))
+                    .line("expected  one `[[table]]` for each table"),
+            );
+        }
+        if table.key.as_ref().is_some_and(Vec::is_empty) {
+            return Err(
+                Error::usage(format!("table `{}` has an empty `key`", table.name))
+                    .line("expected  the key columns, as in key = [\"id\"], or no `key` at all"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A topic is read in one role: the role decides what a record is.
+fn topics(config: &Config) -> Result<(), Error> {
+    let mut live: BTreeMap<&str, &str> = BTreeMap::new();
+    for table in &config.tables {
+        live.entry(&table.mutations).or_insert(&table.name);
+    }
+    for table in &config.tables {
+        if let Some(other) = live.get(table.snapshot.as_str()) {
+            return Err(
+                Error::usage(format!("topic `{}` has two roles", table.snapshot))
+                    .line(format!(
+                        "found     `mutations` of `{other}`, `snapshot` of `{}`",
+                        table.name
+                    ))
+                    .line("expected  a shared topic of mutations and a private topic of READs"),
+            );
+        }
+    }
+    for topic in config
+        .tables
+        .iter()
+        .flat_map(|table| [&table.mutations, &table.snapshot])
+    {
+        if topic == "file:" {
+            return Err(Error::usage("a `file:` topic has no path")
+                .line("expected  `file:PATH`, the folder of its partition files"));
+        }
+    }
+    Ok(())
+}
+
+fn start_offsets(config: &Config) -> Result<(), Error> {
+    for (topic, offsets) in &config.source.start_offsets {
+        if !config.tables.iter().any(|table| table.mutations == *topic) {
+            let known: Vec<&str> = config.tables.iter().map(|t| t.mutations.as_str()).collect();
+            return Err(
+                Error::usage(format!("`source.start_offsets` names `{topic}`"))
+                    .line(format!("expected  a mutation topic: {}", known.join(", "))),
+            );
+        }
+        if offsets.is_empty() {
+            return Err(
+                Error::usage(format!("`source.start_offsets` of `{topic}` is empty"))
+                    .line("expected  one offset for each partition, in order"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn brokers(config: &Config) -> Result<(), Error> {
+    let named = ["bootstrap.servers", "metadata.broker.list"]
+        .iter()
+        .any(|name| config.kafka.0.contains_key(*name));
+    let topics = config
+        .tables
+        .iter()
+        .flat_map(|table| [&table.mutations, &table.snapshot]);
+    let needs = topics
+        .filter(|topic| !topic.starts_with("file:"))
+        .map(|topic| format!("topic `{topic}`"))
+        .chain((config.sink.kind == SinkKind::Kafka).then(|| "`sink.kind`".to_owned()))
+        .next();
+    match needs {
+        Some(what) if !named => Err(Error::usage("no Kafka broker is configured")
+            .line(format!("found     {what} is in Kafka"))
+            .line("expected  [kafka] with \"bootstrap.servers\" = \"host:9092\"")
+            .line("A topic in a folder is written `file:PATH`.")),
+        _ => Ok(()),
+    }
+}
+
+/// A sink has all keys that its kind needs and none that it does not have.
+fn sink(config: &Config) -> Result<(), Error> {
+    use SinkKind::{Jsonl, Kafka, Postgres, Sqlite};
+    let sink = &config.sink;
+    let kind = sink.kind.word();
+    if sink.kind == Postgres && sink.url.is_none() {
+        return Err(Error::usage("`sink.url` is not set")
+            .line("found     kind = \"postgres\"")
+            .line("expected  url = \"postgres://user:${PASSWORD}@host/database\" in [sink]"));
+    }
+    let settings: [(&str, bool, &[SinkKind]); 7] = [
+        ("url", sink.url.is_some(), &[Postgres]),
+        ("path", sink.path.is_some(), &[Sqlite, Jsonl]),
+        ("topic", sink.topic.is_some(), &[Kafka]),
+        ("names", !sink.names.is_empty(), &[Postgres, Sqlite, Kafka]),
+        ("kafka", !sink.kafka.0.is_empty(), &[Kafka]),
+        ("setup_sql", sink.setup_sql.is_some(), &[Sqlite]),
+        (
+            "connections",
+            sink.connections.is_some(),
+            &[Postgres, Kafka],
+        ),
+    ];
+    for (key, set, kinds) in settings {
+        if set && !kinds.contains(&sink.kind) {
+            let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+            return Err(
+                Error::usage(format!("`sink.{key}` is not a key of this kind of sink"))
+                    .line(format!("found     kind = \"{kind}\""))
+                    .line(format!("expected  `{key}` with {} alone", words.join(", "))),
+            );
+        }
+    }
+    for table in sink.names.keys() {
+        if !config.tables.iter().any(|known| known.name == *table) {
+            let known: Vec<&str> = config.tables.iter().map(|t| t.name.as_str()).collect();
+            return Err(
+                Error::usage(format!("`sink.names` has `{table}`, which is no table"))
+                    .line(format!("expected  one of: {}", known.join(", "))),
+            );
+        }
+    }
+    for (key, value) in [
+        ("batch_rows_max", sink.batch_rows_max),
+        ("batch_bytes_max", sink.batch_bytes_max.0),
+        ("connections", sink.connections.unwrap_or(1)),
+    ] {
+        if value == 0 {
+            return Err(Error::usage(format!("`sink.{key}` is 0")).line("expected  1 or more"));
+        }
+    }
+    Ok(())
+}
+
+/// Rows that may be stale must not land anywhere but where they were sent.
+fn quarantine(config: &Config) -> Result<(), Error> {
+    if config.quarantine.kind != SinkKind::Jsonl {
+        return Err(Error::usage("this kind of quarantine is not built yet")
+            .line(format!(
+                "found     quarantine.kind = \"{}\"",
+                config.quarantine.kind.word()
+            ))
+            .line("expected  kind = \"jsonl\""));
+    }
+    Ok(())
+}
+
+fn limits(config: &Config) -> Result<(), Error> {
+    let limits = &config.limits;
+    let wrong = |key: &str, found: String, expected: &str| {
+        Err(Error::usage(format!("`limits.{key}` is out of range"))
+            .line(format!("found     {found}"))
+            .line(format!("expected  {expected}")))
+    };
+    if !(1..=1000).contains(&limits.tick_ms) {
+        return wrong("tick_ms", limits.tick_ms.to_string(), "1 to 1000");
+    }
+    if limits.reads_per_second_max == Some(0) {
+        return wrong(
+            "reads_per_second_max",
+            "0".to_owned(),
+            "1 or more, or no such key",
+        );
+    }
+    if limits.markers_max == 0 {
+        return wrong("markers_max", "0".to_owned(), "1 or more");
+    }
+    let (all, reads) = (limits.inflight_bytes_max, limits.reads_inflight_bytes_max);
+    if reads.0 == 0 || reads > all {
+        let expected = "more than 0B, and no more than `limits.inflight_bytes_max`";
+        return wrong(
+            "reads_inflight_bytes_max",
+            super::units::print_size(reads),
+            expected,
+        );
+    }
+    if config.retention.keep_markers == KeepMarkers::Ttl && config.retention.ttl == Duration::ZERO {
+        return Err(
+            Error::usage("`retention.ttl` is 0: every marker would be forgotten at once")
+                .line("expected  longer than a rebuild takes, as in ttl = \"3d\""),
+        );
+    }
+    Ok(())
+}
