@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// One server on the loopback address, user `postgres`, no password.
@@ -38,7 +38,7 @@ impl Postgres {
     /// Runs statements (one call, not one transaction); returns the rows without header, fields
     /// separated by `|`.
     pub(crate) fn sql(self, database: &str, statements: &str) -> String {
-        let mut psql = Command::new("psql")
+        let mut psql = Command::new(program("psql"))
             .args([
                 "-X",
                 "-q",
@@ -98,7 +98,7 @@ impl Postgres {
         let delete = write("delete.sql", "delete from public.hello where id = :id;");
         let log = fs::File::create(folder.join("pgbench.log")).expect("the folder can be written");
         let errors = log.try_clone().expect("a file handle can be cloned");
-        let mut pgbench = Command::new("pgbench");
+        let mut pgbench = Command::new(program("pgbench"));
         pgbench
             .args([
                 "-n",
@@ -128,6 +128,11 @@ impl Postgres {
             .spawn()
             .expect("pgbench comes with PostgreSQL")
     }
+}
+
+/// PostgreSQL's own programs: Debian's wrappers on the path look for clusters that are not ours.
+fn program(name: &str) -> PathBuf {
+    Path::new("/usr/lib/postgresql/15/bin").join(name)
 }
 
 /// Transactions that a finished `pgbench` run processed, from its log in `folder`.
