@@ -69,6 +69,8 @@ pub struct ClusterSpec {
     pub secret: Option<Vec<u8>>,
     /// How long to wait for the others.
     pub deadline: Duration,
+    /// The number of this run of the job. That of process 0 counts, for all.
+    pub number: u32,
 }
 
 impl fmt::Debug for ClusterSpec {
@@ -83,6 +85,7 @@ impl fmt::Debug for ClusterSpec {
             .field("hosts", &self.hosts)
             .field("secret", &self.secret.as_ref().map(|_| "redacted"))
             .field("deadline", &self.deadline)
+            .field("number", &self.number)
             .finish()
     }
 }
@@ -90,6 +93,19 @@ impl fmt::Debug for ClusterSpec {
 /// One start of a cluster: random, chosen by process 0, the same in all processes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub [u8; 16]);
+
+impl Incarnation {
+    /// Random, but for the number of the run that leads it.
+    fn numbered(mut drawn: [u8; 16], number: u32) -> Self {
+        drawn[..4].copy_from_slice(&number.to_be_bytes());
+        Incarnation(drawn)
+    }
+
+    /// The number that process 0 was given in its [`ClusterSpec`].
+    pub fn number(&self) -> u32 {
+        u32::from_be_bytes(*self.0.first_chunk().expect("16 bytes"))
+    }
+}
 
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,6 +150,7 @@ pub fn bring_up(spec: &ClusterSpec, report: &mut dyn FnMut(&str)) -> Result<Clus
         doing: "drawing random numbers",
         source: std::io::Error::other(error.to_string()),
     })?;
+    let Incarnation(instance) = Incarnation::numbered(instance, spec.number);
     let hooks = Hooks::default();
     let threads = spec.threads;
     if (spec.processes, threads) == (1, 1) {
@@ -288,6 +305,7 @@ mod tests {
             hosts: vec!["10.0.0.1:2101".to_owned(), "10.0.0.2:2101".to_owned()],
             secret: Some(b"0123456789abcdef".to_vec()),
             deadline: Duration::from_millis(1),
+            number: 0,
         }
     }
 

@@ -107,6 +107,7 @@ impl Coordinator {
             self.completion.partition_end(end);
         }
         let counts = Counts::sum(observed.reports.borrow().values());
+        let stop_asked = counts.stop;
         self.freeze_when_idle(&counts, now_ms);
         self.answers(&mut commands);
         let next = self.completion.step(
@@ -118,7 +119,8 @@ impl Coordinator {
             Next::Done if self.finish != Finish::Never => self.stop(tick, &mut commands),
             Next::Done | Next::Wait => {}
         }
-        if self.panel.stopping() {
+        // A signal at any process stops the job.
+        if self.panel.stopping() || stop_asked {
             self.stop(tick, &mut commands);
         }
         self.end(
@@ -219,6 +221,7 @@ impl Coordinator {
         self.panel.show(Shown {
             counts,
             phase,
+            snapshot_total: None,
             caught_up: *self.completion.phase() == Phase::CaughtUp,
             snapshot_partitions: (at_end, of),
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),

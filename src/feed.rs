@@ -181,10 +181,10 @@ impl Feed for TopicFeed {
                 self.start();
             }
             Command::Freeze(targets) if self.config.role == Role::Snapshot => {
-                self.ends.set(targets);
+                self.ends.set(targets, self.reader.as_deref_mut());
             }
             Command::Target(targets) if self.config.role == Role::Mutations => {
-                self.ends.set(targets);
+                self.ends.set(targets, None);
             }
             Command::Stop => self.stopped = true,
             _ => {}

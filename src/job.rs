@@ -138,6 +138,8 @@ pub struct Shown {
     pub counts: Counts,
     /// Whether everything up to the sampled targets, and all READs, are in the sink.
     pub caught_up: bool,
+    /// READs that the snapshot topic holds, once its ends are known.
+    pub snapshot_total: Option<u64>,
     /// Words for the phase.
     pub phase: String,
     /// Snapshot partitions at their end, of all.

@@ -38,6 +38,8 @@ pub struct Counts {
     pub markers: u64,
     /// Bytes that they take.
     pub marker_bytes: u64,
+    /// Whether this process was asked to stop.
+    pub stop: bool,
 }
 
 impl Counts {
@@ -65,6 +67,7 @@ impl Counts {
             reads_held: merge.reads_held,
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
+            stop: false,
         }
     }
 
@@ -89,6 +92,7 @@ impl Counts {
             all.reads_held += one.reads_held;
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
+            all.stop |= one.stop;
         }
         all
     }

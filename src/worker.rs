@@ -182,12 +182,10 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let (read_progress, _) = merged.read_progress.probe();
     let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
     sink(merged.data, outlet).probe_with(&durable);
-    let count = move || {
-        Counts::of(
-            &counters[0].borrow(),
-            &counters[1].borrow(),
-            &merge_counters.borrow(),
-        )
+    let panel = Arc::clone(&job.panel);
+    let count = move || Counts {
+        stop: panel.stopping(),
+        ..Counts::of(&counters[0].borrow(), &counters[1].borrow(), &merge_counters.borrow())
     };
     let (reports, reported) = reports(commands, settings.tick_ms, REPORT_MS, count);
     let control = Some(control);

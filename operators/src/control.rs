@@ -70,10 +70,7 @@ impl ControlLog {
             tick_ms,
             waiting: Vec::new(),
             passed: None,
-<<<<<<< HEAD
-=======
             ended: false,
->>>>>>> merge
         }
     }
 
@@ -152,10 +149,7 @@ mod tests {
         let mut log = ControlLog::new(20);
         log.advance(&at(40));
         log.receive(40, Command::Shutdown);
-<<<<<<< HEAD
-=======
         assert!(log.settled(20) && !log.settled(40));
->>>>>>> merge
         assert_eq!(
             log.advance(&MutableAntichain::new()),
             [(40, Command::Shutdown)]

@@ -209,15 +209,7 @@ impl<M: MarkerStore> Merge<M> {
     /// Decides the held READs whose tick has passed, in order of arrival.
     fn held_reads(&mut self, output: &mut DataSession<'_>) {
         while let Some(front) = self.held.front() {
-<<<<<<< HEAD
-            if self
-                .log
-                .passed()
-                .is_none_or(|passed| passed < *front.data.time())
-            {
-=======
             if !self.log.settled(*front.data.time()) {
->>>>>>> merge
                 return;
             }
             let Some(held) = self.held.pop_front() else {

@@ -51,15 +51,6 @@ where
             let shutdown = log
                 .advance(&frontiers[0])
                 .into_iter()
-<<<<<<< HEAD
-                .any(|(_, command)| command == Command::Shutdown);
-            let (Some(capability), Some(tick)) = (held.as_mut(), log.passed()) else {
-                return;
-            };
-            capability.downgrade(&tick);
-            if last || tick >= next_ms {
-                next_ms = tick + every_ms;
-=======
                 .find(|(_, command)| *command == Command::Shutdown);
             let Some(capability) = held.as_mut() else {
                 return;
@@ -68,16 +59,10 @@ where
             // the receiver passes that tick only when it has arrived.
             if let Some((tick, _)) = shutdown {
                 capability.downgrade(&tick);
->>>>>>> merge
                 output
                     .activate()
                     .session(&*capability)
                     .give((worker, report()));
-<<<<<<< HEAD
-            }
-            if last {
-=======
->>>>>>> merge
                 held = None;
                 return;
             }

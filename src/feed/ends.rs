@@ -36,13 +36,17 @@ impl Ends {
 
     /// Takes the ends of this feed's partitions from a command. An end that a record in the
     /// partition set already stays.
-    pub(super) fn set(&mut self, targets: &[PartitionTarget]) {
-        for end in &mut self.ends {
+    pub(super) fn set(&mut self, targets: &[PartitionTarget], reader: Option<&mut dyn Reader>) {
+        let mut reader = reader;
+        for (index, end) in self.ends.iter_mut().enumerate() {
             let target = targets
                 .iter()
                 .find(|t| t.topic == end.topic && t.partition == end.partition);
             if let Some(target) = target {
-                end.end.get_or_insert(target.end);
+                let end = *end.end.get_or_insert(target.end);
+                if let Some(reader) = reader.as_deref_mut() {
+                    reader.freeze(index, end);
+                }
             }
         }
     }

@@ -10,11 +10,17 @@ use super::lane::{Failure, Output};
 use super::line::{LineFile, put_field, put_text};
 use super::queue::QueueOptions;
 use crate::table::Table;
+use headwater_operators::record::Op;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why the merge quarantines: the only reason that there is so far.
-const REASON: &str = "forgotten_markers";
+/// Why a READ is here.
+fn reason(op: Op) -> &'static str {
+    match op {
+        Op::Late => "late",
+        _ => "forgotten_markers",
+    }
+}
 
 /// The quarantine file of one worker, made with its first record.
 pub(super) struct Quarantine {
@@ -53,8 +59,8 @@ impl Quarantine {
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(
-            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{REASON}\",",
-            record.partition, record.offset, record.generation, entry.version
+            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{}\",",
+            record.partition, record.offset, record.generation, entry.version, reason(record.op)
         );
         out.extend_from_slice(numbers.as_bytes());
         put_field(out, "key", record.key);

@@ -372,8 +372,10 @@ impl SinkQueue {
         let mut indices = vec![Vec::new(); shards + 1];
         for (index, record) in records.iter().enumerate() {
             let lane = match record.op {
-                Op::Quarantined => shards,
-                _ => shard_of(record.fingerprint, shards),
+                Op::Quarantined | Op::Late => shards,
+                Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Read => {
+                    shard_of(record.fingerprint, shards)
+                }
             };
             indices[lane].push(u32::try_from(index).expect("a container is shipped before 4 GiB"));
         }

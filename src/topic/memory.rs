@@ -158,6 +158,10 @@ impl Topics for MemoryTopics {
             .collect())
     }
 
+    fn partition_count(&self, topic: &str) -> Result<u32, Error> {
+        Ok(u32::try_from(self.ranges(topic)?.len()).unwrap_or(u32::MAX))
+    }
+
     fn starts(&self, topic: &str, start: Start) -> Result<Vec<u64>, Error> {
         let ranges = self.ranges(topic)?;
         let state = self.lock();

@@ -47,6 +47,7 @@ pub(crate) fn spec(process: usize, hosts: &[String]) -> ClusterSpec {
         hosts: hosts.to_vec(),
         secret: Some(b"a secret of many bytes".to_vec()),
         deadline: Duration::from_secs(20),
+        number: 7,
     }
 }
 

@@ -49,9 +49,7 @@ impl MergeCounters {
             Op::Upsert => self.upserts += 1,
             Op::Delete => self.deletes += 1,
             Op::ReadInPlace => self.reads_in_place += 1,
-            Op::Read | Op::Quarantined | Op::Late => {
-                unreachable_op("mutation", op)
-            }
+            Op::Read | Op::Quarantined | Op::Late => unreachable_op("mutation", op),
         }
     }
 

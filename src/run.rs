@@ -1,0 +1,368 @@
+//! `headwater run`: from the configuration to running workers, and from their end to an exit code.
+//!
+//! Invariant: everything that can be known to be wrong is refused before anything is read or
+//! written.
+
+pub mod settings;
+
+use crate::cli::{self, ClusterArgs, RunArgs};
+use crate::clock::RunningTime;
+use crate::cluster::{self, ClusterSpec};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind};
+use crate::failure::Failures;
+use crate::incarnation;
+use crate::job::{Job, MakeOutlet, Panel, Partitions, Shown, topic_names};
+use crate::key::KeyGate;
+use crate::launch;
+use crate::outcome::judge;
+use crate::progress::{Display, Progress};
+use crate::signals::Stop;
+use crate::sink::admit::admit;
+use crate::sink::queue::{self, QueueOptions, SinkQueue};
+use crate::sink::{Sink, settings as sink_settings};
+use crate::summary::Summary;
+use crate::table::{Role, Table};
+use crate::topic::growth::watch_growth;
+use crate::topic::kafka::KafkaTopics;
+use crate::topic::mixed::{MixedTopics, TopicKind, kind};
+use crate::topic::{Assignment, Start, Topics};
+use headwater_operators::sink::Outlet;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often partition counts of mutation topics are looked at.
+const GROWTH_EVERY: Duration = Duration::from_secs(30);
+/// The id of the generation that a first start opens.
+pub const FIRST_GENERATION: &str = "g1";
+
+/// Runs the verb.
+///
+/// # Errors
+/// Whatever ends the run badly, with its exit code.
+pub fn run(args: &RunArgs) -> Result<(), Error> {
+    let loaded = Config::load(&args.origin)?;
+    loaded.notices.iter().for_each(|notice| cli::note(notice));
+    let config = loaded.config;
+    if args.accept_partitions.is_some() {
+        cli::note("--accept-partitions does nothing yet: every start reads from the beginning");
+    }
+    cluster::install_abort_on_panic();
+    let stop = Stop::on_signals()?;
+    let started = Instant::now();
+    let tables = config.tables();
+    let topics = topics(&config, &tables, args.cluster.workers)?;
+    let sink = sink_settings::build(
+        &settings::sink(&config)?,
+        &tables,
+        &config.kafka_properties()?,
+        args.cluster.processes,
+    )?;
+    let partitions = partitions(&*topics, &tables, &config)?;
+    if args.cluster.process == 0 {
+        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
+    }
+    let place = Place::find(&config, &args.cluster)?;
+    let failures = Arc::new(Failures::default());
+    let growing = Arc::clone(&failures);
+    let _growth = watch_growth(
+        Arc::clone(&topics),
+        counts(&partitions.mutations),
+        GROWTH_EVERY,
+        move |error| growing.report(error),
+    )?;
+    let queues = queues(&config, &tables, &*sink, &place, args, &failures)?;
+    let job = Arc::new(Job {
+        gate: Arc::new(KeyGate::new(&tables)),
+        tables,
+        partitions,
+        generation_id: FIRST_GENERATION.to_owned(),
+        topics,
+        outlet: outlets(queues, args.cluster.process * args.cluster.workers),
+        clock: Arc::new(RunningTime::start()),
+        settings: settings::job(&config, args),
+        secret: place.secret,
+        failures,
+        panel: Arc::new(Panel::default()),
+    });
+    execute(&job, place, args, &stop)?;
+    finish(&job, args, &stop, started.elapsed())
+}
+
+/// Runs the workers and shows what they do.
+fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<(), Error> {
+    let first = args.cluster.process == 0;
+    let mut display = if first { Display::new() } else { Display::silent() };
+    let panel = Arc::clone(&job.panel);
+    let watch = || {
+        if stop.requested() {
+            panel.stop();
+        }
+        display.show(&progress(&panel.shown()));
+    };
+    let workers = args.cluster.workers;
+    let result = match place.cluster {
+        Some(cluster) => launch::cluster(job, cluster, workers, watch),
+        None => launch::local(job, workers, watch),
+    };
+    display.finish(&progress(&panel.shown()));
+    result
+}
+
+/// The summary, and what the run is worth.
+fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(), Error> {
+    let interrupted = stop.requested();
+    let shown = job.panel.shown();
+    let judged = judge(&shown, &job.settings);
+    if args.cluster.process == 0 {
+        let outcome = match &judged {
+            _ if interrupted && !shown.caught_up => "interrupted",
+            Ok(_) => "ready",
+            Err(error) if error.kind == ErrorKind::Refused => "unsafe",
+            Err(_) => "not_ready",
+        };
+        let workers = args.cluster.workers * args.cluster.processes;
+        let mut summary = summary(&shown, outcome, workers, elapsed);
+        summary.without_markers = args.without_markers;
+        let text = if args.json { summary.json() + "\n" } else { summary.table() };
+        cli::say(&text)?;
+    }
+    if interrupted {
+        return Err(Error::new(ErrorKind::Interrupted, "interrupted; everything read is written"));
+    }
+    // Only process 0 knows how the run ended.
+    if args.cluster.process == 0 { judged.map(|_| ()) } else { Ok(()) }
+}
+
+/// The summary of what a job showed last.
+pub fn summary(shown: &Shown, outcome: &str, workers: usize, elapsed: Duration) -> Summary {
+    let counts = &shown.counts;
+    let reasons = [
+        ("marker", counts.reads_dropped_marker),
+        ("superseded", counts.reads_dropped_superseded),
+    ];
+    let mut summary = Summary {
+        outcome: outcome.to_owned(),
+        evidence: shown.evidence.clone().unwrap_or_else(|| "none".to_owned()),
+        mutations_emitted: counts.mutations_emitted,
+        reads_emitted: counts.reads_emitted,
+        reads_dropped: reasons.map(|(reason, count)| (reason.to_owned(), count)).into(),
+        reads_quarantined: counts.reads_quarantined + counts.reads_late,
+        ignored: counts.ignored.clone(),
+        workers,
+        elapsed_seconds: elapsed.as_millis() as f64 / 1000.0,
+        ..Summary::default()
+    };
+    summary.set_markers(counts.markers, counts.marker_bytes);
+    summary
+}
+
+/// What the display shows of a job.
+pub fn progress(shown: &Shown) -> Progress {
+    let counts = &shown.counts;
+    Progress {
+        mutations_emitted: counts.mutations_emitted,
+        reads_emitted: counts.reads_emitted,
+        reads_dropped_marker: counts.reads_dropped_marker,
+        reads_quarantined: counts.reads_quarantined + counts.reads_late,
+        markers: counts.markers,
+        marker_bytes: counts.marker_bytes,
+        lag_records: None,
+        snapshot_consumed: counts.reads_read,
+        snapshot_total: shown.snapshot_total,
+        elapsed_ms: shown.now_ms,
+    }
+}
+
+/// Where this process stands in its cluster, and the numbers that all processes share.
+struct Place {
+    cluster: Option<cluster::Cluster>,
+    incarnation: u32,
+    secret: [u8; 16],
+}
+
+impl Place {
+    fn find(config: &Config, args: &ClusterArgs) -> Result<Place, Error> {
+        let store = store(config)?;
+        if args.processes == 1 {
+            let mut secret = [0; 16];
+            getrandom::fill(&mut secret)
+                .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
+            let incarnation = incarnation::next(&store, &config.job.job)?;
+            return Ok(Place { cluster: None, incarnation, secret });
+        }
+        let hosts = match &args.hostfile {
+            Some(path) => cluster::read_hostfile(path).map_err(|error| of_cluster(&error))?,
+            None => Vec::new(),
+        };
+        let secret = config.cluster.secret.as_ref().map(|secret| secret.resolve()).transpose()?;
+        let number = match args.process {
+            0 => incarnation::next(&store, &config.job.job)?,
+            _ => 0,
+        };
+        let spec = ClusterSpec {
+            job: config.job.job.clone(),
+            config_hash: Sha256::digest(config.agreement()).into(),
+            threads: args.workers,
+            processes: args.processes,
+            process: args.process,
+            hosts,
+            secret: secret.map(|secret| secret.expose().as_bytes().to_vec()),
+            deadline: config.cluster.deadline,
+            number,
+        };
+        let cluster = cluster::bring_up(&spec, &mut |text| cli::note(text))
+            .map_err(|error| of_cluster(&error))?;
+        let drawn = cluster.incarnation.0;
+        let secret = *Sha256::digest(drawn).first_chunk().expect("SHA-256 has 32 bytes");
+        let incarnation = cluster.incarnation.number();
+        Ok(Place { cluster: Some(cluster), incarnation, secret })
+    }
+}
+
+fn of_cluster(error: &cluster::ClusterError) -> Error {
+    let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Failed };
+    Error::new(kind, error.to_string())
+}
+
+/// The local folder of the job's own state.
+fn store(config: &Config) -> Result<PathBuf, Error> {
+    let store = &config.checkpoint.store;
+    match store.strip_prefix("file:") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Err(Error::usage("`checkpoint.store` is not a local folder")
+            .line(format!("found     {store}"))
+            .line("expected  file:PATH; object stores are not built yet")),
+    }
+}
+
+/// The client of all topics that the tables name.
+///
+/// # Errors
+/// When Kafka properties are wrong.
+pub fn topics(
+    config: &Config,
+    tables: &[Table],
+    workers: usize,
+) -> Result<Arc<dyn Topics>, Error> {
+    let names = [Role::Mutations, Role::Snapshot].map(|role| topic_names(tables, role)).concat();
+    let any_kafka = names.iter().any(|name| kind(name) == TopicKind::Kafka);
+    // One reader for each worker and role.
+    let open = || KafkaTopics::open(&config.kafka_properties()?, &config.job.job, 2 * workers);
+    let kafka = any_kafka.then(open).transpose()?;
+    Ok(Arc::new(MixedTopics::new(kafka)))
+}
+
+/// Every partition of both roles and where its reading starts.
+///
+/// # Errors
+/// When a topic does not exist or cannot be asked, or a configured start is not in its log.
+pub fn partitions(
+    topics: &dyn Topics,
+    tables: &[Table],
+    config: &Config,
+) -> Result<Partitions, Error> {
+    let of = |role, start| -> Result<Vec<Assignment>, Error> {
+        let mut all = Vec::new();
+        for topic in topic_names(tables, role) {
+            let starts = match config.source.start_offsets.get(&topic) {
+                Some(offsets) if role == Role::Mutations => {
+                    start_offsets(topics, &topic, offsets)?
+                }
+                _ => topics.starts(&topic, start)?,
+            };
+            for (partition, next_offset) in (0..).zip(starts) {
+                all.push(Assignment { topic: topic.clone(), partition, next_offset });
+            }
+        }
+        Ok(all)
+    };
+    Ok(Partitions {
+        mutations: of(Role::Mutations, config.source.start)?,
+        snapshot: of(Role::Snapshot, Start::Beginning)?,
+    })
+}
+
+fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Vec<u64>, Error> {
+    let ranges = topics.ranges(topic)?;
+    if ranges.len() != offsets.len() {
+        return Err(Error::usage(format!("`source.start_offsets` of {topic}"))
+            .line(format!("found     {} offsets", offsets.len()))
+            .line(format!("expected  {}, one for each partition", ranges.len())));
+    }
+    for (partition, (offset, range)) in offsets.iter().zip(&ranges).enumerate() {
+        if !(range.low..=range.high).contains(offset) {
+            return Err(Error::refused(format!("{topic}[{partition}] cannot start at {offset}"))
+                .line(format!("found     offsets {} to {} in the log", range.low, range.high))
+                .line("Start where the log still holds every mutation since the snapshot began."));
+        }
+    }
+    Ok(offsets.to_vec())
+}
+
+fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for assignment in partitions {
+        *counts.entry(assignment.topic.clone()).or_default() += 1;
+    }
+    counts
+}
+
+fn queues(
+    config: &Config,
+    tables: &[Table],
+    sink: &dyn Sink,
+    place: &Place,
+    args: &RunArgs,
+    failures: &Arc<Failures>,
+) -> Result<Vec<SinkQueue>, Error> {
+    let failed = Arc::clone(failures);
+    queue::start(
+        sink,
+        &QueueOptions {
+            incarnation: place.incarnation,
+            first_worker: args.cluster.process * args.cluster.workers,
+            workers: args.cluster.workers,
+            batch_rows_max: usize::try_from(config.sink.batch_rows_max).unwrap_or(usize::MAX),
+            batch_bytes_max: usize::try_from(config.sink.batch_bytes_max.0).unwrap_or(usize::MAX),
+            tables: tables.into(),
+            quarantine_dir: quarantine_dir(config),
+            dead_letter: None,
+            on_failure: Arc::new(move |error| failed.report(error)),
+        },
+    )
+}
+
+fn quarantine_dir(config: &Config) -> PathBuf {
+    config.quarantine.path.clone().unwrap_or_else(|| {
+        Path::new(&format!("{}.quarantine", config.job.job)).to_path_buf()
+    })
+}
+
+/// Hands each worker its queue, once.
+pub fn outlets(queues: Vec<SinkQueue>, first_worker: usize) -> Box<MakeOutlet> {
+    let queues: Vec<Option<SinkQueue>> = queues.into_iter().map(Some).collect();
+    let queues = Mutex::new(queues);
+    Box::new(move |worker, waker| {
+        let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues[worker - first_worker].take().expect("a worker builds one dataflow");
+        queue.set_waker(waker);
+        Box::new(QueueOutlet(queue))
+    })
+}
+
+struct QueueOutlet(SinkQueue);
+
+impl Outlet for QueueOutlet {
+    fn push(&mut self, records: headwater_operators::record::Records) -> u64 {
+        self.0.push(records)
+    }
+
+    fn durable(&mut self) -> u64 {
+        self.0.durable()
+    }
+}
+

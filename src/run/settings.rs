@@ -1,0 +1,113 @@
+//! From the configuration's words to what the parts take. No I/O but following secrets.
+
+use crate::cli::RunArgs;
+use crate::config::{Config, choices};
+use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
+use crate::error::Error;
+use crate::job::{Finish, Settings};
+use crate::sink::settings::{
+    OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
+};
+use headwater_operators::decide::OnForgotten;
+use headwater_operators::retention::KeepMarkers;
+use std::time::Duration;
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn bytes(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+/// The numbers and policies of a run.
+pub fn job(config: &Config, args: &RunArgs) -> Settings {
+    let retention = &config.retention;
+    let finish = match (args.once, args.assume_finished_after_idle) {
+        (false, _) => Finish::Never,
+        (true, None) => Finish::EndRecords,
+        (true, Some(idle)) => Finish::Idle { idle_ms: ms(idle) },
+    };
+    Settings {
+        tick_ms: config.limits.tick_ms,
+        inflight_bytes_max: bytes(config.limits.inflight_bytes_max.0),
+        reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
+        reads_per_second_max: config.limits.reads_per_second_max,
+        keep_markers: match retention.keep_markers {
+            choices::KeepMarkers::UntilReady => {
+                KeepMarkers::UntilReady { open_late_max_ms: ms(retention.open_late_max) }
+            }
+            choices::KeepMarkers::Ttl => KeepMarkers::Ttl { ttl_ms: ms(retention.ttl) },
+        },
+        start_margin_ms: ms(retention.start_margin),
+        on_forgotten: match retention.on_forgotten {
+            choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
+            choices::OnForgotten::Fail => OnForgotten::Fail,
+            choices::OnForgotten::Emit => OnForgotten::Emit,
+        },
+        rule: !args.without_markers,
+        finish,
+        decode: decode(config),
+    }
+}
+
+/// How records are decoded.
+pub fn decode(config: &Config) -> DecodeSettings {
+    let framing = |framing| match framing {
+        choices::Framing::Auto => Framing::Auto,
+        choices::Framing::Bare => Framing::Bare,
+    };
+    DecodeSettings {
+        empty_value: match config.decode.empty_value {
+            choices::EmptyValue::Error => EmptyValue::Poison,
+            choices::EmptyValue::Tombstone => EmptyValue::Tombstone,
+        },
+        key_framing: framing(config.decode.key_framing),
+        value_framing: framing(config.decode.value_framing),
+        signal_table: config.decode.signal_table.clone(),
+        other_tables: match config.decode.other_tables {
+            choices::OtherTables::Refuse => OtherTables::Refuse,
+            choices::OtherTables::Ignore => OtherTables::Ignore,
+        },
+    }
+}
+
+/// The target's settings, with secrets followed.
+///
+/// # Errors
+/// When an environment variable or a file that a secret names is missing.
+pub fn sink(config: &Config) -> Result<SinkSettings, Error> {
+    let sink = &config.sink;
+    let mut settings = SinkSettings::new(match sink.kind {
+        choices::SinkKind::Sqlite => SinkKind::Sqlite,
+        choices::SinkKind::Postgres => SinkKind::Postgres,
+        choices::SinkKind::Kafka => SinkKind::Kafka,
+        choices::SinkKind::Jsonl => SinkKind::Jsonl,
+        choices::SinkKind::Null => SinkKind::Null,
+    });
+    let url = sink.url.as_ref().map(|url| url.resolve()).transpose()?;
+    settings.url = url.map(|url| url.expose().to_owned());
+    settings.path = sink.path.clone();
+    settings.topic = sink.topic.clone();
+    settings.names = sink.names.clone();
+    settings.kafka = sink.kafka.resolve()?;
+    settings.setup_sql = sink.setup_sql.clone();
+    settings.batch_rows_max = bytes(sink.batch_rows_max);
+    settings.batch_bytes_max = bytes(sink.batch_bytes_max.0);
+    settings.connections = sink.connections.map(bytes);
+    settings.target_not_empty = match sink.target_not_empty {
+        choices::TargetNotEmpty::Refuse => TargetNotEmpty::Refuse,
+        choices::TargetNotEmpty::Accept => TargetNotEmpty::Accept,
+    };
+    settings.unknown_columns = match sink.unknown_columns {
+        choices::UnknownColumns::Refuse => UnknownColumns::Refuse,
+        choices::UnknownColumns::Drop => UnknownColumns::Drop,
+    };
+    settings.unique_constraints = match sink.unique_constraints {
+        choices::UniqueConstraints::Refuse => UniqueConstraints::Refuse,
+        choices::UniqueConstraints::OneConnection => UniqueConstraints::OneConnection,
+    };
+    settings.on_error = OnError::Stop;
+    settings.replay_unsafe_because = sink.replay_unsafe_because.clone();
+    Ok(settings)
+}
