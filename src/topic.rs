@@ -9,7 +9,12 @@
 //! `next_offset` is 1 + the last offset given, moved on by the end of the partition alone, and
 //! never beyond the partition's high watermark.
 
+pub mod file;
+pub mod growth;
+pub mod kafka;
 pub mod memory;
+pub mod mixed;
+pub mod partitioner;
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -63,7 +68,8 @@ pub enum Start {
     Time(i64),
 }
 
-/// Called from any thread when there may be something to read.
+/// Called from any thread when there may be something to read: at once, and whenever records come
+/// after [`Reader::poll`] had returned 0. Must be quick and must not call the reader.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A client of topics. May block; never used inside an operator.
@@ -74,7 +80,14 @@ pub trait Topics: Send + Sync {
     /// When the topic does not exist or cannot be asked.
     fn ranges(&self, topic: &str) -> Result<Vec<OffsetRange>, Error>;
 
-    /// The offset at which reading of each partition starts.
+    /// How many partitions the topic has now.
+    ///
+    /// # Errors
+    /// As [`Topics::ranges`].
+    fn partition_count(&self, topic: &str) -> Result<u32, Error>;
+
+    /// The offset at which reading of each partition starts; the end where no record is young
+    /// enough.
     ///
     /// # Errors
     /// As [`Topics::ranges`].
@@ -94,13 +107,25 @@ pub type Take<'t> = dyn FnMut(usize, RawRecord<'_>) -> Result<(), Error> + 't;
 /// Reads assigned partitions for one operator, without ever waiting.
 pub trait Reader {
     /// Gives records that are at hand to `take` until about `budget_bytes` of key and value were
-    /// given. Returns the bytes given, counting a record as 1 at least; 0 means that nothing is at
-    /// hand now.
+    /// given. Returns the bytes given, a record without any counting as 1; 0 means that nothing is
+    /// at hand now, and that the waker will be called when something is.
     ///
     /// # Errors
-    /// What the log or `take` says; the record at hand then counts as not given.
+    /// What the log or `take` says; the record at hand then counts as not given. The reader is of
+    /// no use afterwards and says the same again.
     fn poll(&mut self, budget_bytes: usize, take: &mut Take<'_>) -> Result<usize, Error>;
 
     /// The next offset of assignment `index`; see the invariant above.
     fn next_offset(&self, index: usize) -> u64;
+
+    /// Tells that nothing comes at or after offset `end` of assignment `index`, so that what is cut
+    /// off there is an error and not waited for (`file` topics; Kafka has no such thing).
+    fn freeze(&mut self, index: usize, end: u64) {
+        let _ = (index, end);
+    }
+
+    /// What is wrong just now without being an error, in words: no broker answers, say.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }

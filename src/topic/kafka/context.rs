@@ -1,0 +1,81 @@
+//! What librdkafka tells beside records: its log and its errors of brokers.
+//!
+//! Nothing of it goes to stderr. The last error is kept for whoever asks why nothing comes; it
+//! counts until something comes, or until librdkafka, which repeats itself every 30 s while it
+//! lasts, has been silent for [`STALE`].
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How long an error counts that is not told again.
+const STALE: Duration = Duration::from_secs(45);
+
+/// What the last errors were.
+#[derive(Debug, Default)]
+struct Told {
+    /// The last one that names a cause, and when.
+    cause: Option<(String, Instant)>,
+    /// The last one about who we are or how we speak.
+    denied: Option<String>,
+}
+
+/// The context of all our clients.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    told: Mutex<Told>,
+}
+
+impl Context {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("no panic under this lock")
+    }
+
+    /// Something came: what was wrong is over.
+    pub(super) fn clear(&self) {
+        *self.told() = Told::default();
+    }
+
+    /// Something is wrong that may pass.
+    pub(super) fn note(&self, text: &str) {
+        self.told().cause = Some((text.to_string(), Instant::now()));
+    }
+
+    /// The last error that still counts.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let told = self.told();
+        let (text, since) = told.cause.as_ref()?;
+        (since.elapsed() < STALE).then(|| text.clone())
+    }
+
+    /// Why the brokers do not let us in, if that is what is wrong.
+    pub(super) fn denied(&self) -> Option<String> {
+        self.told().denied.clone()
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, _level: RDKafkaLogLevel, _fac: &str, _message: &str) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code();
+        let mut told = self.told();
+        match code {
+            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SSL) => {
+                told.denied = Some(reason.to_string());
+            }
+            // It says only how many are down; the cause came before it.
+            Some(RDKafkaErrorCode::AllBrokersDown) if told.cause.is_some() => return,
+            _ => {}
+        }
+        drop(told);
+        self.note(reason);
+    }
+
+    fn stats_raw(&self, _statistics: &[u8]) {}
+}
+
+impl ConsumerContext for Context {}

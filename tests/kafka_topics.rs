@@ -1,0 +1,264 @@
+//! Kafka topics on a real broker: what mock brokers cannot do. Needs the service scripts
+//! (`HEADWATER_SERVICES`, or `tests/services`); starts a broker of its own and stops it.
+
+use headwater::error::ErrorKind;
+use headwater::topic::kafka::KafkaTopics;
+use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A running broker; stops when dropped.
+struct Broker {
+    data: tempfile::TempDir,
+    servers: String,
+}
+
+fn services() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services");
+    std::env::var_os("HEADWATER_SERVICES").map_or(own, PathBuf::from)
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").port()
+}
+
+impl Broker {
+    fn start() -> Self {
+        let data = tempfile::tempdir().expect("a folder");
+        let (port, controller) = (free_port(), free_port());
+        let status = Command::new(services().join("start-kafka"))
+            .arg(data.path())
+            .args([port.to_string(), controller.to_string()])
+            .env("START_LIMIT", "180")
+            .status()
+            .expect("start-kafka runs");
+        assert!(status.success(), "start-kafka failed");
+        let servers = format!("127.0.0.1:{port}");
+        Broker { data, servers }
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.servers);
+        config
+    }
+
+    fn topics(&self) -> KafkaTopics {
+        let name = "bootstrap.servers".to_string();
+        let settings = BTreeMap::from([(name, self.servers.clone())]);
+        KafkaTopics::open(&settings, "job", 1).expect("a client")
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().expect("an admin client")
+    }
+
+    fn create(&self, topic: &str, partitions: i32) {
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        let (admin, options) = (self.admin(), AdminOptions::new());
+        let results = wait(admin.create_topics([&new], &options)).expect("asked");
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    fn producer(&self, settings: &[(&str, &str)]) -> BaseProducer {
+        let mut config = self.config();
+        for (name, value) in settings {
+            config.set(*name, *value);
+        }
+        config.create().expect("a producer")
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let stop = Command::new(services().join("stop-service")).arg(self.data.path()).status();
+        if !stop.is_ok_and(|status| status.success()) {
+            eprintln!("the broker in {} could not be stopped", self.data.path().display());
+        }
+    }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(future)
+}
+
+fn send(producer: &BaseProducer, topic: &str, partition: i32, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let (key, value) = (number.to_string(), format!("value {number} ").repeat(20));
+        let record = BaseRecord::to(topic)
+            .partition(partition)
+            .key(&key)
+            .payload(&value)
+            .timestamp(1_000_000 + 1_000 * number as i64);
+        producer.send(record).map_err(|(error, _)| error).expect("queued");
+    }
+    producer.flush(WAIT).expect("sent");
+}
+
+fn reader(topics: &KafkaTopics, topic: &str, partition: u32, next_offset: u64) -> Box<dyn Reader> {
+    let topic = topic.to_string();
+    let assignment = Assignment {
+        topic,
+        partition,
+        next_offset,
+    };
+    topics.reader(&[assignment], Arc::new(|| {})).expect("a reader")
+}
+
+/// Keys of all records until the partition's `next_offset` is `end`.
+fn read_to(reader: &mut dyn Reader, end: u64) -> Vec<String> {
+    let (mut keys, start) = (Vec::new(), Instant::now());
+    while reader.next_offset(0) < end {
+        assert!(start.elapsed() < WAIT, "stuck at {} of {end}", reader.next_offset(0));
+        let mut take = |_: usize, record: RawRecord<'_>| {
+            keys.push(String::from_utf8_lossy(record.key.expect("a key")).into_owned());
+            Ok(())
+        };
+        if reader.poll(1 << 20, &mut take).expect("read") == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(reader.next_offset(0), end);
+    keys
+}
+
+fn names(numbers: impl Iterator<Item = u64>) -> Vec<String> {
+    numbers.map(|number| number.to_string()).collect()
+}
+
+fn every_codec_is_read(broker: &Broker) {
+    let topics = broker.topics();
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let topic = format!("codec-{codec}");
+        broker.create(&topic, 1);
+        let producer = broker.producer(&[("compression.type", codec), ("linger.ms", "20")]);
+        send(&producer, &topic, 0, 0..2_000);
+        let found = read_to(&mut *reader(&topics, &topic, 0, 0), 2_000);
+        assert_eq!(found, names(0..2_000), "{codec}");
+        // From the middle of a batch.
+        let found = read_to(&mut *reader(&topics, &topic, 0, 777), 2_000);
+        assert_eq!(found, names(777..2_000), "{codec}");
+    }
+}
+
+fn transactions_end_in_control_records(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("tx", 2);
+    let producer = broker.producer(&[("transactional.id", "t")]);
+    producer.init_transactions(WAIT).expect("init");
+    let mut transaction = |partition, numbers, commit: bool| {
+        producer.begin_transaction().expect("begin");
+        send(&producer, "tx", partition, numbers);
+        if commit {
+            producer.commit_transaction(WAIT).expect("commit");
+        } else {
+            producer.abort_transaction(WAIT).expect("abort");
+        }
+    };
+    transaction(0, 0..100, true);
+    transaction(0, 100..150, false);
+    transaction(0, 150..160, true);
+    transaction(1, 0..70, false);
+    let highs: Vec<_> = topics.ranges("tx").expect("ranges").iter().map(|r| r.high).collect();
+    assert_eq!(highs, vec![163, 71], "each end of a transaction takes an offset");
+    let mut committed = reader(&topics, "tx", 0, 0);
+    assert_eq!(read_to(&mut *committed, 163), names((0..100).chain(150..160)));
+    assert!(read_to(&mut *reader(&topics, "tx", 1, 0), 71).is_empty(), "all aborted");
+    // An open transaction: its end is beyond what a committed reader may see.
+    producer.begin_transaction().expect("begin");
+    send(&producer, "tx", 0, 200..220);
+    assert_eq!(topics.ranges("tx").expect("ranges")[0].high, 183, "the high watermark");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(700) {
+        let given = committed.poll(1 << 20, &mut |_, _| Ok(())).expect("read");
+        assert_eq!((given, committed.next_offset(0)), (0, 163));
+    }
+    producer.commit_transaction(WAIT).expect("commit");
+    assert_eq!(read_to(&mut *committed, 184), names(200..220));
+}
+
+fn deleted_records_are_refused_and_an_empty_log_is_complete(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("gone", 1);
+    send(&broker.producer(&[]), "gone", 0, 0..500);
+    let mut before = TopicPartitionList::new();
+    before.add_partition_offset("gone", 0, Offset::Offset(500)).expect("a partition");
+    let (admin, options) = (broker.admin(), AdminOptions::new());
+    wait(admin.delete_records(&before, &options)).expect("deleted");
+    let range = OffsetRange { low: 500, high: 500 };
+    assert_eq!(topics.ranges("gone").expect("ranges"), vec![range]);
+    assert_eq!(topics.starts("gone", Start::Beginning).expect("starts"), vec![500]);
+    let mut at_end = reader(&topics, "gone", 0, 500);
+    assert!(read_to(&mut *at_end, 500).is_empty());
+    let (mut late, start) = (reader(&topics, "gone", 0, 100), Instant::now());
+    let error = loop {
+        match late.poll(1 << 20, &mut |_, _| Ok(())) {
+            Ok(given) => assert!(given == 0 && start.elapsed() < WAIT, "not told"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind, ErrorKind::Refused);
+    for part in ["topic gone partition 0 offset 100", "500 to 500", "what to do"] {
+        assert!(error.text.contains(part), "{part} in: {error}");
+    }
+    send(&broker.producer(&[]), "gone", 0, 500..503);
+    assert_eq!(read_to(&mut *at_end, 503), names(500..503));
+}
+
+fn starts_by_time(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("times", 3);
+    send(&broker.producer(&[]), "times", 0, 0..10);
+    send(&broker.producer(&[]), "times", 1, 0..5);
+    let starts = |time| topics.starts("times", Start::Time(time)).expect("starts");
+    assert_eq!(starts(0), vec![0, 0, 0]);
+    assert_eq!(starts(1_004_001), vec![5, 5, 0], "no record that young: the end");
+}
+
+fn a_missing_topic_is_named_and_not_made(broker: &Broker) {
+    for _ in 0..2 {
+        let error = broker.topics().ranges("no-such").expect_err("missing");
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.text.contains("topic no-such does not exist"), "{error}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+fn growth_changes_the_count(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("grows", 2);
+    assert_eq!(topics.partition_count("grows").expect("a count"), 2);
+    let (admin, options) = (broker.admin(), AdminOptions::new());
+    let results = wait(admin.create_partitions([&NewPartitions::new("grows", 5)], &options));
+    assert!(results.expect("asked").iter().all(Result::is_ok));
+    let start = Instant::now();
+    while topics.partition_count("grows").expect("a count") != 5 {
+        assert!(start.elapsed() < WAIT, "the growth is not seen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn kafka_topics_on_a_real_broker() {
+    let broker = Broker::start();
+    every_codec_is_read(&broker);
+    transactions_end_in_control_records(&broker);
+    deleted_records_are_refused_and_an_empty_log_is_complete(&broker);
+    starts_by_time(&broker);
+    a_missing_topic_is_named_and_not_made(&broker);
+    growth_changes_the_count(&broker);
+}
