@@ -14,6 +14,7 @@
 
 mod arrangement;
 mod codec;
+mod deal;
 mod index;
 mod latest;
 mod lookup;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use differential_dataflow::consolidation::consolidate_slice;
 
+use super::deal::Deal;
 use super::latest::Latest;
 use super::merge::Merge;
 use super::run::{CHUNK_ENTRIES, Run};
@@ -49,7 +50,7 @@ impl MarkerConfig {
         Self {
             range,
             tick_ms,
-            memtable_markers_max: 64 * 1024,
+            memtable_markers_max: 32 * 1024,
             tick_spans_max: 4096,
         }
     }
@@ -72,9 +73,10 @@ pub struct MarkerArrangement {
     /// Memory to be freed, a little each call.
     garbage: Vec<Vec<u8>>,
     run_id_next: u64,
-    /// Buffers of `seal`, kept.
-    drained: Vec<(u128, Latest)>,
-    sorted: Vec<(u128, Latest)>,
+    /// Buffers, kept.
+    deal: Deal,
+    dealt: Vec<u128>,
+    found: Vec<Option<u64>>,
 }
 
 impl MarkerArrangement {
@@ -88,8 +90,9 @@ impl MarkerArrangement {
             merges: Vec::new(),
             garbage: Vec::new(),
             run_id_next: 0,
-            drained: Vec::new(),
-            sorted: Vec::new(),
+            deal: Deal::default(),
+            dealt: Vec::new(),
+            found: Vec::new(),
         }
     }
 
@@ -100,10 +103,8 @@ impl MarkerArrangement {
 
     /// Makes a run of the memtable. Costs a sort of at most `memtable_markers_max` markers.
     pub fn seal(&mut self) {
-        self.drained.clear();
-        self.table.drain(self.ticks.horizon(), &mut self.drained);
-        self.sort_drained();
-        if let Some(run) = Run::from_sorted(&self.sorted, &self.config.range, self.config.tick_ms) {
+        let sorted = self.drain_sorted();
+        if let Some(run) = Run::from_sorted(&sorted, &self.config.range, self.config.tick_ms) {
             self.hold(Arc::new(run));
             self.schedule();
         }
@@ -143,41 +144,25 @@ impl MarkerArrangement {
         }
     }
 
-    /// Sorts `drained` into `sorted`, one marker a fingerprint.
-    ///
-    /// Fingerprints are uniform in the range, so they are dealt into many small buckets by their
-    /// place in it and each bucket is consolidated: half the time of one sort of all.
-    fn sort_drained(&mut self) {
-        self.sorted.clear();
-        let bits = (self.drained.len() / 8).max(1).ilog2();
-        let (first, last) = (*self.config.range.start(), *self.config.range.end());
-        let shift = (last - first).leading_zeros();
-        let bucket = |fingerprint: u128| {
-            let high = ((fingerprint >> 64) as u64).clamp(first, last) - first;
-            let scaled = high.checked_shl(shift).unwrap_or(0);
-            scaled.checked_shr(u64::BITS - bits).unwrap_or(0) as usize
-        };
-        let mut ends = vec![0usize; (1 << bits) + 1];
-        for (fingerprint, _) in &self.drained {
-            ends[bucket(*fingerprint) + 1] += 1;
+    /// The markers of the memtable above the horizon, ascending, one a fingerprint.
+    fn drain_sorted(&mut self) -> Vec<(u128, Latest)> {
+        let mut drained = Vec::with_capacity(self.table.len());
+        self.table.drain(self.ticks.horizon(), &mut drained);
+        self.deal
+            .deal(&self.config.range, drained.iter().map(|marker| &marker.0));
+        let mut sorted = vec![(0, Latest(0)); drained.len()];
+        for (marker, place) in drained.into_iter().zip(&self.deal.places) {
+            sorted[*place as usize] = marker;
         }
-        for at in 1..ends.len() {
-            ends[at] += ends[at - 1];
+        let mut kept = 0;
+        for part in self.deal.starts.windows(2) {
+            let (start, end) = (part[0] as usize, part[1] as usize);
+            let len = consolidate_slice(&mut sorted[start..end]);
+            sorted.copy_within(start..start + len, kept);
+            kept += len;
         }
-        // `ends[b]` is where bucket b begins, and moves to its end as it fills.
-        self.sorted.resize(self.drained.len(), (0, Latest(0)));
-        for marker in &self.drained {
-            let end = &mut ends[bucket(marker.0)];
-            self.sorted[*end] = *marker;
-            *end += 1;
-        }
-        let (mut start, mut kept) = (0, 0);
-        for end in ends.into_iter().take(1 << bits) {
-            let len = consolidate_slice(&mut self.sorted[start..end]);
-            self.sorted.copy_within(start..start + len, kept);
-            (start, kept) = (end, kept + len);
-        }
-        self.sorted.truncate(kept);
+        sorted.truncate(kept);
+        sorted
     }
 
     fn hold(&mut self, run: Arc<Run>) {
@@ -305,19 +290,25 @@ impl MarkerStore for MarkerArrangement {
     }
 
     fn latest(&mut self, fingerprints: &[u128], out: &mut Vec<Option<u64>>) {
-        let start = out.len();
-        out.resize(start + fingerprints.len(), None);
-        let found = &mut out[start..];
-        self.table.latest(fingerprints, found);
+        self.deal.deal(&self.config.range, fingerprints.iter());
+        self.dealt.clear();
+        self.dealt.resize(fingerprints.len(), 0);
+        self.found.clear();
+        self.found.resize(fingerprints.len(), None);
+        for (fingerprint, place) in fingerprints.iter().zip(&self.deal.places) {
+            self.dealt[*place as usize] = *fingerprint;
+        }
+        self.table.latest(&self.dealt, &mut self.found);
         for held in &self.runs {
-            held.run.latest(fingerprints, found);
+            held.run.latest(&self.dealt, &mut self.found);
         }
         let horizon = self.ticks.horizon();
-        for tick in found {
-            if *tick <= horizon {
-                *tick = None;
-            }
-        }
+        let found = self
+            .deal
+            .places
+            .iter()
+            .map(|place| self.found[*place as usize]);
+        out.extend(found.map(|tick| tick.filter(|tick| Some(*tick) > horizon)));
     }
 
     fn forget_through(&mut self, horizon: u64) {
@@ -358,8 +349,9 @@ impl MarkerStore for MarkerArrangement {
         let runs: usize = self.runs.iter().map(|held| held.run.bytes()).sum();
         let merges: usize = self.merges.iter().map(Merge::bytes).sum();
         let garbage: usize = self.garbage.iter().map(Vec::capacity).sum();
-        let buffers = (self.drained.capacity() + self.sorted.capacity())
-            * size_of::<(u128, Latest)>()
+        let buffers = self.deal.bytes()
+            + self.dealt.capacity() * size_of::<u128>()
+            + self.found.capacity() * size_of::<Option<u64>>()
             + self.ticks.bytes();
         MarkerStats {
             markers: (held + self.table.len()) as u64,

@@ -12,7 +12,8 @@
 //! needs those and the chunks it overlaps.
 //!
 //! Invariant: decoding is total. Bytes that are not exactly an encoded run give an error; a run
-//! that decodes has every invariant of a run. It cannot tell an older, intact run from the right one.
+//! that decodes has every invariant of a run. It cannot tell an older, intact run from the right
+//! one.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -81,7 +82,7 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 impl Run {
-    /// The run as bytes, in parts of less than a few megabytes; joined they are what `decode` reads.
+    /// The run as bytes, in parts of a few megabytes at most; joined they are what `decode` reads.
     pub fn encode_parts(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let chunks = self.chunks.iter().enumerate();
         let chunks = chunks.map(|(at, chunk)| seal(chunk[..chunk.len() - PAD].to_vec(), at + 1));
@@ -181,7 +182,7 @@ struct Head {
 }
 
 impl Head {
-    /// Reads the head and checks that the length of the whole fits it, before anything is allocated.
+    /// Reads the head and checks that the whole is as long as it says, before allocating anything.
     fn read(bytes: &[u8]) -> Result<Self, RunError> {
         if !bytes.starts_with(MAGIC) {
             return Err(RunError::NotARun);

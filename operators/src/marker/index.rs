@@ -212,13 +212,14 @@ impl IndexWriter {
     /// Ends every bucket before `bucket`.
     #[inline]
     fn close_before(&mut self, bucket: usize) {
-        let mask = (1 << self.index.step_bits) - 1;
-        while self.open < bucket {
-            self.open += 1;
-            if self.open & mask == 0 {
-                self.index.samples.push((self.len + self.open) as u32);
-            }
+        let step_bits = self.index.step_bits;
+        // Most entries need no new sample, so the common way has no loop.
+        for sample in (self.open >> step_bits) + 1..=bucket >> step_bits {
+            self.index
+                .samples
+                .push((self.len + (sample << step_bits)) as u32);
         }
+        self.open = bucket;
     }
 
     /// The index of what was pushed, which must be `len` entries.

@@ -9,6 +9,8 @@ use super::run::Run;
 
 /// Lookups whose memory accesses overlap.
 const BLOCK: usize = 32;
+/// Entries of a bucket that are walked, not halved.
+const WALK_MAX: usize = 128;
 
 #[derive(Clone, Copy, Default)]
 struct Lane {
@@ -18,6 +20,8 @@ struct Lane {
     residual: u128,
     sample: (usize, usize),
     entries: (usize, usize),
+    /// Where among them it should be, were they spread evenly.
+    guess: usize,
 }
 
 impl Run {
@@ -39,7 +43,7 @@ impl Run {
                         bucket,
                         residual,
                         sample,
-                        entries: (0, 0),
+                        ..Lane::default()
                     };
                     used += 1;
                 }
@@ -61,34 +65,60 @@ impl Run {
         }
         for lane in lanes.iter_mut() {
             lane.entries = self.index.entries(lane.bucket, lane.sample);
-            if lane.entries.0 < lane.entries.1 {
-                let (bytes, at) = self.entry(lane.entries.0);
-                touched ^= u64::from(bytes[at]);
-            }
+        }
+        for lane in lanes.iter_mut() {
+            let (start, end) = lane.entries;
+            lane.guess = start + self.shape.interpolate(lane.residual, end - start);
+        }
+        for lane in lanes.iter() {
+            let (bytes, at) = self.entry(lane.guess.min(self.len - 1));
+            touched ^= u64::from(bytes[at]) ^ u64::from(bytes[at + self.shape.width() - 1]);
         }
         // The loads above are for their side effect on the cache.
         std::hint::black_box(touched);
     }
 
     /// The tick of the entry with the lane's residual, among the entries of its bucket.
+    ///
+    /// Residuals are as uniform as fingerprints, so the guess is a few entries off and a walk from
+    /// it is short; a bucket that is far too full is halved first, so a skew costs a logarithm.
     #[inline]
     fn search(&self, lane: &Lane) -> Option<u64> {
         let (mut start, mut end) = lane.entries;
-        while end - start > 4 {
-            let middle = start + (end - start) / 2;
-            let (bytes, at) = self.entry(middle);
-            if self.shape.residual(bytes, at) <= lane.residual {
-                start = middle;
-            } else {
-                end = middle;
+        if start == end {
+            return None;
+        }
+        let mut entry = lane.guess;
+        if end - start > WALK_MAX {
+            while end - start > WALK_MAX {
+                let middle = start + (end - start) / 2;
+                if self.residual_of(middle) <= lane.residual {
+                    start = middle;
+                } else {
+                    end = middle;
+                }
+            }
+            entry = entry.clamp(start, end - 1);
+        }
+        let mut residual = self.residual_of(entry);
+        if residual < lane.residual {
+            while residual < lane.residual && entry + 1 < end {
+                entry += 1;
+                residual = self.residual_of(entry);
+            }
+        } else {
+            while residual > lane.residual && entry > start {
+                entry -= 1;
+                residual = self.residual_of(entry);
             }
         }
-        for entry in start..end {
-            let (bytes, at) = self.entry(entry);
-            if self.shape.residual(bytes, at) == lane.residual {
-                return Some(self.shape.tick(bytes, at));
-            }
-        }
-        None
+        let (bytes, at) = self.entry(entry);
+        (residual == lane.residual).then(|| self.shape.tick(bytes, at))
+    }
+
+    #[inline]
+    fn residual_of(&self, entry: usize) -> u128 {
+        let (bytes, at) = self.entry(entry);
+        self.shape.residual(bytes, at)
     }
 }

@@ -187,6 +187,19 @@ impl Cursor {
         let fingerprint = run.shape.fingerprint(bucket, run.shape.residual(bytes, at));
         Some((fingerprint, run.shape.tick(bytes, at)))
     }
+
+    /// Reads the next entries into `out`, as many as fit and there are.
+    pub(crate) fn read(&mut self, run: &Run, out: &mut [(u128, u64)]) -> usize {
+        let count = out.len().min(run.len - self.entry);
+        for out in &mut out[..count] {
+            let bucket = self.walk.next(&run.index);
+            let (bytes, at) = run.entry(self.entry);
+            self.entry += 1;
+            let fingerprint = run.shape.fingerprint(bucket, run.shape.residual(bytes, at));
+            *out = (fingerprint, run.shape.tick(bytes, at));
+        }
+        count
+    }
 }
 
 /// Writes a run from ascending markers.
@@ -221,30 +234,27 @@ impl RunWriter {
             .place(fingerprint)
             .expect("a run is laid out for all its markers");
         self.index.push(bucket);
-        if self.len.is_multiple_of(CHUNK_ENTRIES) {
+        let at = self.len % CHUNK_ENTRIES * self.shape.width();
+        if at == 0 {
             let entries = (self.len_max - self.len).min(CHUNK_ENTRIES);
             self.chunks
-                .push(Vec::with_capacity(entries * self.shape.width() + PAD));
+                .push(vec![0; entries * self.shape.width() + PAD]);
         }
         let chunk = self
             .chunks
             .last_mut()
             .expect("a chunk was pushed at entry 0");
-        self.shape.put(residual, tick, chunk);
+        self.shape.put(residual, tick, chunk, at);
         self.len += 1;
-        if self.len.is_multiple_of(CHUNK_ENTRIES) {
-            chunk.extend_from_slice(&[0; PAD]);
-        }
         self.ticks = (self.ticks.0.min(tick), self.ticks.1.max(tick));
     }
 
     /// The run; `None` when nothing was pushed.
     pub(crate) fn finish(mut self) -> Option<Run> {
+        let entries_last = self.len.checked_sub(1)? % CHUNK_ENTRIES + 1;
         let chunk = self.chunks.last_mut()?;
-        if !self.len.is_multiple_of(CHUNK_ENTRIES) {
-            chunk.extend_from_slice(&[0; PAD]);
-            chunk.shrink_to_fit();
-        }
+        chunk.truncate(entries_last * self.shape.width() + PAD);
+        chunk.shrink_to_fit();
         let index = self.index.finish(self.len);
         let (shape, len, ticks, chunks) = (self.shape, self.len, self.ticks, self.chunks);
         Some(Run {

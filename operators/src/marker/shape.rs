@@ -119,9 +119,9 @@ impl Shape {
         relative.wrapping_add(u128::from(self.first) << 64)
     }
 
-    /// Appends an entry.
+    /// Writes an entry at byte `at`, and zeros behind it up to `PAD` bytes from there.
     #[inline]
-    pub(crate) fn put(&self, residual: u128, tick: u64, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, residual: u128, tick: u64, bytes: &mut [u8], at: usize) {
         let delta = (tick - self.tick_base) / self.tick_unit_ms;
         debug_assert!(delta <= self.tick_mask());
         let low = u128::from(delta) | (residual << self.tick_bits);
@@ -130,10 +130,9 @@ impl Shape {
         } else {
             residual >> (128 - self.tick_bits)
         } as u64;
-        let mut word = [0u8; PAD];
-        word[..16].copy_from_slice(&low.to_le_bytes());
-        word[16..].copy_from_slice(&high.to_le_bytes());
-        out.extend_from_slice(&word[..self.width]);
+        let bytes = &mut bytes[at..at + PAD];
+        bytes[..16].copy_from_slice(&low.to_le_bytes());
+        bytes[16..].copy_from_slice(&high.to_le_bytes());
     }
 
     /// The residual of the entry that starts at byte `at`.
@@ -156,6 +155,14 @@ impl Shape {
         let delta = u64::from_le_bytes(*word) & self.tick_mask();
         self.tick_base
             .saturating_add(delta.saturating_mul(self.tick_unit_ms))
+    }
+
+    /// Which of `count` entries, spread evenly over a bucket, a residual is at; 0 if none.
+    #[inline]
+    pub(crate) fn interpolate(&self, residual: u128, count: usize) -> usize {
+        // At least 36 bits are residual: 128 less the shift (<= 64) and the bucket (<= 28).
+        let scaled = (residual >> (self.residual_bits - 32)) as u64;
+        ((scaled * count as u64) >> 32) as usize
     }
 
     fn tick_mask(&self) -> u64 {

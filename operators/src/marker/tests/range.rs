@@ -47,7 +47,7 @@ fn from_three_workers_to_two() {
         let range = worker_range(worker, 2);
         let mut store = small(range.clone());
         for run in &runs {
-            for slice in run.slice(&range) {
+            if let Some(slice) = run.slice(&range) {
                 store.insert_run(Arc::new(slice));
             }
         }
