@@ -121,7 +121,7 @@ mod tests {
     use timely::progress::frontier::MutableAntichain;
 
     fn at(time: u64) -> MutableAntichain<u64> {
-        MutableAntichain::new_bottom(time)
+        MutableAntichain::from_elem(time)
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //!
 //! It cannot aggregate; worker 0 does.
 
+#[cfg(test)]
+mod tests;
+
 use crate::control::{Command, ControlLog};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

@@ -6,6 +6,9 @@
 //! It cannot: wait, sort, or group by time. A READ that was held leaves with an older tick than a
 //! mutation that left before it; the outlet gets them as they came.
 
+#[cfg(test)]
+mod tests;
+
 use crate::record::Records;
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -10,6 +10,9 @@
 //!
 //! It cannot: wait, decode, or decide when a topic ends. A [`Feed`] does that.
 
+#[cfg(test)]
+mod tests;
+
 use crate::control::{Command, ControlLog};
 use crate::exchange::RoutedBuilder;
 use crate::record::{RecordRef, Records};

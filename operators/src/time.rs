@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_tick_is_passed_when_the_next_one_is_first() {
         assert_eq!(tick_at(59, 20), 40);
-        let at = |time: u64| MutableAntichain::new_bottom(time);
+        let at = |time: u64| MutableAntichain::from_elem(time);
         assert_eq!(last_passed(&at(0), 20), None);
         assert_eq!(last_passed(&at(20), 20), Some(0));
         assert_eq!(last_passed(&at(60), 20), Some(40));

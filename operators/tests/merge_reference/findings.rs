@@ -50,10 +50,8 @@ fn wrong_rows(plan: &Plan, run: &Run) -> Vec<String> {
     let last = plan.backdated_ms.len() as u32;
     let refused = |key: usize| {
         let rows = run.world.sides.iter().flat_map(|side| &side.merged);
-        let of_key = rows
-            .filter(|(_, row)| row.key == key && row.generation == last)
-            .any(|(_, row)| matches!(row.op, Op::Quarantined | Op::Late));
-        of_key
+        rows.filter(|(_, row)| row.key == key && row.generation == last)
+            .any(|(_, row)| matches!(row.op, Op::Quarantined | Op::Late))
     };
     let source = plan.history.final_table();
     let target = table(&run.world, source.len());

@@ -108,6 +108,9 @@ pub(crate) struct Run {
     pub(crate) commands: Vec<(u64, Command)>,
 }
 
+/// The worker that reads a partition, and what it has not been given yet.
+type Partition = (usize, VecDeque<(usize, Row)>);
+
 struct Driver<'a> {
     plan: &'a Plan,
     random: Random,
@@ -115,7 +118,7 @@ struct Driver<'a> {
     shared: Shared,
     now_ms: u64,
     /// Not yet released, by role; each partition has a worker that reads it.
-    topics: [Vec<(usize, VecDeque<(usize, Row)>)>; 2],
+    topics: [Vec<Partition>; 2],
     opening: Option<u32>,
     opened: u32,
     starts_ms: BTreeMap<u32, u64>,
