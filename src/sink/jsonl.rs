@@ -164,3 +164,6 @@ impl Writer for JsonLinesWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

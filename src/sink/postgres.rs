@@ -212,4 +212,6 @@ impl Sink for PostgresSink {
 }
 
 #[cfg(test)]
+mod server;
+#[cfg(test)]
 mod tests;

@@ -173,10 +173,12 @@ pub struct Field {
     /// The logical name, such as `io.debezium.time.Date`.
     #[serde(default)]
     pub name: Option<String>,
+    /// The name of the column, when it is a member of a struct.
     #[serde(default)]
-    field: Option<String>,
+    pub field: Option<String>,
+    /// Members of a struct.
     #[serde(default)]
-    fields: Vec<Field>,
+    pub fields: Vec<Field>,
     /// Of the elements of an array.
     #[serde(default)]
     pub items: Option<Box<Field>>,

@@ -56,7 +56,7 @@ impl SqliteSink {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let connection = Connection::open_with_flags(&self.path, flags)?;
-            connection.busy_timeout(Duration::from_secs(5))?;
+            connection.busy_timeout(Duration::from_secs(1))?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.set_prepared_statement_cache_capacity(64);

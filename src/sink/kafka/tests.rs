@@ -1,1 +1,190 @@
-//! Tests.
+//! The Kafka sink against librdkafka's own mock cluster.
+
+use crate::sink::queue::{QueueOptions, start};
+use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
+use crate::sink::testing::{
+    B21_BATCHES, b21, event, options, push_all, row, settings, table, until, write_all,
+};
+use crate::sink::{Place, Sink, WriteError};
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::Message;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Cluster = MockCluster<'static, DefaultProducerContext>;
+
+fn cluster() -> Cluster {
+    MockCluster::new(1).unwrap()
+}
+
+fn kafka(cluster: &Cluster, topic: &str) -> SinkSettings {
+    let servers = ("bootstrap.servers".to_owned(), cluster.bootstrap_servers());
+    SinkSettings {
+        topic: Some(topic.into()),
+        kafka: BTreeMap::from([servers]),
+        ..settings(SinkKind::Kafka)
+    }
+}
+
+fn sink(settings: &SinkSettings) -> Arc<dyn Sink> {
+    build(settings, &[table("public.hello")], &BTreeMap::new(), 2).unwrap()
+}
+
+/// Partition, key and value of all records, partition by partition.
+fn read(cluster: &Cluster, topic: &str, partitions: i32) -> Vec<(i32, String, Option<String>)> {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", cluster.bootstrap_servers())
+        .set("group.id", "test");
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    let mut expected = 0;
+    for partition in 0..partitions {
+        list.add_partition_offset(topic, partition, Offset::Beginning)
+            .unwrap();
+        let (low, high) = consumer
+            .fetch_watermarks(topic, partition, Duration::from_secs(10))
+            .unwrap();
+        expected += high - low;
+    }
+    consumer.assign(&list).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut found = Vec::new();
+    while (found.len() as i64) < expected {
+        let Some(message) = consumer.poll(Duration::from_secs(10)) else {
+            break;
+        };
+        let message = message.unwrap();
+        let key = text(message.key().unwrap());
+        found.push((message.partition(), key, message.payload().map(text)));
+    }
+    assert_eq!(found.len() as i64, expected);
+    found.sort_by_key(|(partition, ..)| *partition);
+    found
+}
+
+#[test]
+fn b21_in_every_batch_size() {
+    let cluster = cluster();
+    let dir = tempfile::tempdir().unwrap();
+    for batch_rows_max in B21_BATCHES {
+        let topic = format!("out.{batch_rows_max}");
+        cluster.create_topic(&topic, 3, 1).unwrap();
+        let sink = sink(&kafka(&cluster, &topic));
+        sink.check().unwrap();
+        let options = QueueOptions {
+            batch_rows_max,
+            ..options(&[table("public.hello")], dir.path())
+        };
+        write_all(sink.as_ref(), &options, &b21());
+        // What a reader of a compacted topic has at the end.
+        let records = read(&cluster, &topic, 3);
+        let left: BTreeMap<String, Option<String>> = records
+            .into_iter()
+            .map(|(_, key, value)| (key, value))
+            .collect();
+        assert_eq!(left.len(), 4);
+        assert!(left["{\"id\":1}"].as_ref().unwrap().contains("again"));
+        assert_eq!(left["{\"id\":2}"], None);
+        assert_eq!(left["{\"id\":3}"], None);
+        assert!(left["{\"id\":4}"].as_ref().unwrap().contains("stays"));
+    }
+}
+
+#[test]
+fn keys_go_where_java_puts_them_and_bytes_are_as_they_came() {
+    let cluster = cluster();
+    cluster.create_topic("out", 4, 1).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(&[table("public.hello")], dir.path());
+    let mut queue = start(sink(&kafka(&cluster, "out")).as_ref(), &options)
+        .unwrap()
+        .remove(0);
+    let keys = [1, 2, 3, 7].map(|id| format!("{{\"id\":{id}}}"));
+    let events: Vec<_> = keys
+        .iter()
+        .map(|key| event(key, " {\"odd\" :1}\n"))
+        .collect();
+    push_all(&mut queue, &events);
+    // wire.md W16, vectors of murmur2 for four partitions.
+    let found: Vec<(i32, String)> = read(&cluster, "out", 4)
+        .into_iter()
+        .map(|(partition, key, value)| {
+            assert_eq!(value.as_deref(), Some(" {\"odd\" :1}\n"));
+            (partition, key)
+        })
+        .collect();
+    let expected: Vec<(i32, String)> = [(0, 0), (0, 1), (1, 3), (3, 2)]
+        .into_iter()
+        .map(|(partition, key): (i32, usize)| (partition, keys[key].clone()))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_broker_that_is_away_is_waited_for() {
+    let cluster = cluster();
+    cluster.create_topic("out", 1, 1).unwrap();
+    let mut settings = kafka(&cluster, "out");
+    settings
+        .kafka
+        .insert("message.timeout.ms".into(), "1000".into());
+    let sink = sink(&settings);
+    let place = Place {
+        incarnation: 1,
+        worker: 0,
+        shard: 0,
+    };
+    let mut writer = sink.writer(place).unwrap();
+    until("written", || writer.write(&[row("a", "1")]).is_ok());
+    cluster.broker_down(1).unwrap();
+    let rows = [row("a", "2"), row("b", "2")];
+    let away = writer.write(&rows);
+    assert!(matches!(away, Err(WriteError::Retry(_))), "{away:?}");
+    cluster.broker_up(1).unwrap();
+    until("written again", || writer.write(&rows).is_ok());
+    writer.write(&[row("a", "3")]).unwrap();
+    let found = read(&cluster, "out", 1);
+    let last = |key: &str| {
+        found
+            .iter()
+            .rfind(|record| record.1 == key)
+            .unwrap()
+            .2
+            .clone()
+    };
+    assert_eq!((last("a"), last("b")), (Some("3".into()), Some("2".into())));
+}
+
+#[test]
+fn what_is_wrong_at_the_start_is_said() {
+    let cluster = cluster();
+    cluster.create_topic("out", 1, 1).unwrap();
+    let mut settings = kafka(&cluster, "out");
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(&[table("public.hello")], dir.path());
+    write_all(sink(&settings).as_ref(), &options, &[event("a", "1")]);
+    let error = sink(&settings).check().unwrap_err();
+    assert!(
+        error.text.contains("target topic out is not empty"),
+        "{error}"
+    );
+    settings.target_not_empty = TargetNotEmpty::Accept;
+    sink(&settings).check().unwrap();
+    settings
+        .kafka
+        .insert("bootstrap.servers".into(), "127.0.0.1:1".into());
+    settings
+        .kafka
+        .insert("socket.connection.setup.timeout.ms".into(), "1000".into());
+    let error = sink(&settings).check().unwrap_err();
+    assert!(error.text.contains("127.0.0.1:1"), "{error}");
+    settings.kafka.insert("no.such.property".into(), "1".into());
+    let error = sink(&settings).check().unwrap_err();
+    assert!(error.text.contains("no.such.property"), "{error}");
+}
