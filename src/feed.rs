@@ -181,10 +181,15 @@ impl Feed for TopicFeed {
                 self.start();
             }
             Command::Freeze(targets) if self.config.role == Role::Snapshot => {
-                self.ends.set(targets, self.reader.as_deref_mut());
+                self.ends.set(targets);
+                if let Some(reader) = self.reader.as_mut() {
+                    for (index, end) in self.ends.known() {
+                        reader.freeze(index, end);
+                    }
+                }
             }
             Command::Target(targets) if self.config.role == Role::Mutations => {
-                self.ends.set(targets, None);
+                self.ends.set(targets);
             }
             Command::Stop => self.stopped = true,
             _ => {}

@@ -19,9 +19,12 @@ pub fn next(store: &Path, job: &str) -> Result<u32, Error> {
     let folder = store.join(job);
     let path = folder.join("incarnation");
     let failed = |what: &str, error: std::io::Error| {
-        Error::failed(format!("the incarnation {} cannot be {what}", path.display()))
-            .line(format!("found     {error}"))
-            .line("`checkpoint.store` must be a folder that this process can write.")
+        Error::failed(format!(
+            "the incarnation {} cannot be {what}",
+            path.display()
+        ))
+        .line(format!("found     {error}"))
+        .line("`checkpoint.store` must be a folder that this process can write.")
     };
     std::fs::create_dir_all(&folder).map_err(|error| failed("made", error))?;
     let mut file = OpenOptions::new()
@@ -33,7 +36,8 @@ pub fn next(store: &Path, job: &str) -> Result<u32, Error> {
         .map_err(|error| failed("opened", error))?;
     file.lock().map_err(|error| failed("locked", error))?;
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| failed("read", error))?;
+    file.read_to_string(&mut text)
+        .map_err(|error| failed("read", error))?;
     let last: u32 = match text.trim() {
         "" => 0,
         number => number.parse().map_err(|_| {
@@ -44,7 +48,8 @@ pub fn next(store: &Path, job: &str) -> Result<u32, Error> {
     };
     // Written over in place at a fixed width: a torn write leaves an old or a new digit, and the
     // new number is never shorter.
-    file.seek(SeekFrom::Start(0)).map_err(|error| failed("written", error))?;
+    file.seek(SeekFrom::Start(0))
+        .map_err(|error| failed("written", error))?;
     file.write_all(format!("{:010}\n", last + 1).as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| File::open(&folder)?.sync_all())

@@ -15,7 +15,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Say(text) => cli::say(&text),
         Command::Init(args) => cli::init(&args),
         Command::Config(origin) => cli::config(&origin),
-        Command::Run(_) | Command::Check(_) | Command::Demo(_) => {
+        Command::Run(args) => headwater::run::run(&args),
+        Command::Check(_) | Command::Demo(_) => {
             Err(Error::failed("this command is not in this build"))
         }
     }

@@ -95,7 +95,11 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
 /// Runs the workers and shows what they do.
 fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<(), Error> {
     let first = args.cluster.process == 0;
-    let mut display = if first { Display::new() } else { Display::silent() };
+    let mut display = if first {
+        Display::new()
+    } else {
+        Display::silent()
+    };
     let panel = Arc::clone(&job.panel);
     let watch = || {
         if stop.requested() {
@@ -127,14 +131,25 @@ fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(
         let workers = args.cluster.workers * args.cluster.processes;
         let mut summary = summary(&shown, outcome, workers, elapsed);
         summary.without_markers = args.without_markers;
-        let text = if args.json { summary.json() + "\n" } else { summary.table() };
+        let text = if args.json {
+            summary.json() + "\n"
+        } else {
+            summary.table()
+        };
         cli::say(&text)?;
     }
     if interrupted {
-        return Err(Error::new(ErrorKind::Interrupted, "interrupted; everything read is written"));
+        return Err(Error::new(
+            ErrorKind::Interrupted,
+            "interrupted; everything read is written",
+        ));
     }
     // Only process 0 knows how the run ended.
-    if args.cluster.process == 0 { judged.map(|_| ()) } else { Ok(()) }
+    if args.cluster.process == 0 {
+        judged.map(|_| ())
+    } else {
+        Ok(())
+    }
 }
 
 /// The summary of what a job showed last.
@@ -149,7 +164,9 @@ pub fn summary(shown: &Shown, outcome: &str, workers: usize, elapsed: Duration) 
         evidence: shown.evidence.clone().unwrap_or_else(|| "none".to_owned()),
         mutations_emitted: counts.mutations_emitted,
         reads_emitted: counts.reads_emitted,
-        reads_dropped: reasons.map(|(reason, count)| (reason.to_owned(), count)).into(),
+        reads_dropped: reasons
+            .map(|(reason, count)| (reason.to_owned(), count))
+            .into(),
         reads_quarantined: counts.reads_quarantined + counts.reads_late,
         ignored: counts.ignored.clone(),
         workers,
@@ -192,13 +209,22 @@ impl Place {
             getrandom::fill(&mut secret)
                 .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
             let incarnation = incarnation::next(&store, &config.job.job)?;
-            return Ok(Place { cluster: None, incarnation, secret });
+            return Ok(Place {
+                cluster: None,
+                incarnation,
+                secret,
+            });
         }
         let hosts = match &args.hostfile {
             Some(path) => cluster::read_hostfile(path).map_err(|error| of_cluster(&error))?,
             None => Vec::new(),
         };
-        let secret = config.cluster.secret.as_ref().map(|secret| secret.resolve()).transpose()?;
+        let secret = config
+            .cluster
+            .secret
+            .as_ref()
+            .map(|secret| secret.resolve())
+            .transpose()?;
         let number = match args.process {
             0 => incarnation::next(&store, &config.job.job)?,
             _ => 0,
@@ -217,14 +243,24 @@ impl Place {
         let cluster = cluster::bring_up(&spec, &mut |text| cli::note(text))
             .map_err(|error| of_cluster(&error))?;
         let drawn = cluster.incarnation.0;
-        let secret = *Sha256::digest(drawn).first_chunk().expect("SHA-256 has 32 bytes");
+        let secret = *Sha256::digest(drawn)
+            .first_chunk()
+            .expect("SHA-256 has 32 bytes");
         let incarnation = cluster.incarnation.number();
-        Ok(Place { cluster: Some(cluster), incarnation, secret })
+        Ok(Place {
+            cluster: Some(cluster),
+            incarnation,
+            secret,
+        })
     }
 }
 
 fn of_cluster(error: &cluster::ClusterError) -> Error {
-    let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Failed };
+    let kind = if error.exit_code() == 2 {
+        ErrorKind::Usage
+    } else {
+        ErrorKind::Failed
+    };
     Error::new(kind, error.to_string())
 }
 
@@ -243,12 +279,10 @@ fn store(config: &Config) -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// When Kafka properties are wrong.
-pub fn topics(
-    config: &Config,
-    tables: &[Table],
-    workers: usize,
-) -> Result<Arc<dyn Topics>, Error> {
-    let names = [Role::Mutations, Role::Snapshot].map(|role| topic_names(tables, role)).concat();
+pub fn topics(config: &Config, tables: &[Table], workers: usize) -> Result<Arc<dyn Topics>, Error> {
+    let names = [Role::Mutations, Role::Snapshot]
+        .map(|role| topic_names(tables, role))
+        .concat();
     let any_kafka = names.iter().any(|name| kind(name) == TopicKind::Kafka);
     // One reader for each worker and role.
     let open = || KafkaTopics::open(&config.kafka_properties()?, &config.job.job, 2 * workers);
@@ -269,13 +303,15 @@ pub fn partitions(
         let mut all = Vec::new();
         for topic in topic_names(tables, role) {
             let starts = match config.source.start_offsets.get(&topic) {
-                Some(offsets) if role == Role::Mutations => {
-                    start_offsets(topics, &topic, offsets)?
-                }
+                Some(offsets) if role == Role::Mutations => start_offsets(topics, &topic, offsets)?,
                 _ => topics.starts(&topic, start)?,
             };
             for (partition, next_offset) in (0..).zip(starts) {
-                all.push(Assignment { topic: topic.clone(), partition, next_offset });
+                all.push(Assignment {
+                    topic: topic.clone(),
+                    partition,
+                    next_offset,
+                });
             }
         }
         Ok(all)
@@ -291,13 +327,23 @@ fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Ve
     if ranges.len() != offsets.len() {
         return Err(Error::usage(format!("`source.start_offsets` of {topic}"))
             .line(format!("found     {} offsets", offsets.len()))
-            .line(format!("expected  {}, one for each partition", ranges.len())));
+            .line(format!(
+                "expected  {}, one for each partition",
+                ranges.len()
+            )));
     }
     for (partition, (offset, range)) in offsets.iter().zip(&ranges).enumerate() {
         if !(range.low..=range.high).contains(offset) {
-            return Err(Error::refused(format!("{topic}[{partition}] cannot start at {offset}"))
-                .line(format!("found     offsets {} to {} in the log", range.low, range.high))
-                .line("Start where the log still holds every mutation since the snapshot began."));
+            return Err(
+                Error::refused(format!("{topic}[{partition}] cannot start at {offset}"))
+                    .line(format!(
+                        "found     offsets {} to {} in the log",
+                        range.low, range.high
+                    ))
+                    .line(
+                        "Start where the log still holds every mutation since the snapshot began.",
+                    ),
+            );
         }
     }
     Ok(offsets.to_vec())
@@ -337,9 +383,11 @@ fn queues(
 }
 
 fn quarantine_dir(config: &Config) -> PathBuf {
-    config.quarantine.path.clone().unwrap_or_else(|| {
-        Path::new(&format!("{}.quarantine", config.job.job)).to_path_buf()
-    })
+    config
+        .quarantine
+        .path
+        .clone()
+        .unwrap_or_else(|| Path::new(&format!("{}.quarantine", config.job.job)).to_path_buf())
 }
 
 /// Hands each worker its queue, once.
@@ -348,7 +396,9 @@ pub fn outlets(queues: Vec<SinkQueue>, first_worker: usize) -> Box<MakeOutlet> {
     let queues = Mutex::new(queues);
     Box::new(move |worker, waker| {
         let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = queues[worker - first_worker].take().expect("a worker builds one dataflow");
+        let queue = queues[worker - first_worker]
+            .take()
+            .expect("a worker builds one dataflow");
         queue.set_waker(waker);
         Box::new(QueueOutlet(queue))
     })
@@ -365,4 +415,3 @@ impl Outlet for QueueOutlet {
         self.0.durable()
     }
 }
-

@@ -185,7 +185,11 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let panel = Arc::clone(&job.panel);
     let count = move || Counts {
         stop: panel.stopping(),
-        ..Counts::of(&counters[0].borrow(), &counters[1].borrow(), &merge_counters.borrow())
+        ..Counts::of(
+            &counters[0].borrow(),
+            &counters[1].borrow(),
+            &merge_counters.borrow(),
+        )
     };
     let (reports, reported) = reports(commands, settings.tick_ms, REPORT_MS, count);
     let control = Some(control);

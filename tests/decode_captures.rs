@@ -66,7 +66,7 @@ fn letter(decoded: &Result<Decoded<'_>, DecodeError>) -> char {
             Op::Delete => 'd',
             Op::ReadInPlace => 'i',
             Op::Read => 'R',
-            Op::Quarantined => 'q',
+            Op::Quarantined | Op::Late => 'q',
         },
         Ok(Decoded::Truncate { .. }) => 't',
         Ok(Decoded::Ignored(Ignored::Notification)) => 'n',

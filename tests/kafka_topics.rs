@@ -84,15 +84,22 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        let stop = Command::new(services().join("stop-service")).arg(self.data.path()).status();
+        let stop = Command::new(services().join("stop-service"))
+            .arg(self.data.path())
+            .status();
         if !stop.is_ok_and(|status| status.success()) {
-            eprintln!("the broker in {} could not be stopped", self.data.path().display());
+            eprintln!(
+                "the broker in {} could not be stopped",
+                self.data.path().display()
+            );
         }
     }
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     runtime.block_on(future)
 }
 
@@ -104,7 +111,10 @@ fn send(producer: &BaseProducer, topic: &str, partition: i32, numbers: std::ops:
             .key(&key)
             .payload(&value)
             .timestamp(1_000_000 + 1_000 * number as i64);
-        producer.send(record).map_err(|(error, _)| error).expect("queued");
+        producer
+            .send(record)
+            .map_err(|(error, _)| error)
+            .expect("queued");
     }
     producer.flush(WAIT).expect("sent");
 }
@@ -116,14 +126,20 @@ fn reader(topics: &KafkaTopics, topic: &str, partition: u32, next_offset: u64) -
         partition,
         next_offset,
     };
-    topics.reader(&[assignment], Arc::new(|| {})).expect("a reader")
+    topics
+        .reader(&[assignment], Arc::new(|| {}))
+        .expect("a reader")
 }
 
 /// Keys of all records until the partition's `next_offset` is `end`.
 fn read_to(reader: &mut dyn Reader, end: u64) -> Vec<String> {
     let (mut keys, start) = (Vec::new(), Instant::now());
     while reader.next_offset(0) < end {
-        assert!(start.elapsed() < WAIT, "stuck at {} of {end}", reader.next_offset(0));
+        assert!(
+            start.elapsed() < WAIT,
+            "stuck at {} of {end}",
+            reader.next_offset(0)
+        );
         let mut take = |_: usize, record: RawRecord<'_>| {
             keys.push(String::from_utf8_lossy(record.key.expect("a key")).into_owned());
             Ok(())
@@ -173,15 +189,34 @@ fn transactions_end_in_control_records(broker: &Broker) {
     transaction(0, 100..150, false);
     transaction(0, 150..160, true);
     transaction(1, 0..70, false);
-    let highs: Vec<_> = topics.ranges("tx").expect("ranges").iter().map(|r| r.high).collect();
-    assert_eq!(highs, vec![163, 71], "each end of a transaction takes an offset");
+    let highs: Vec<_> = topics
+        .ranges("tx")
+        .expect("ranges")
+        .iter()
+        .map(|r| r.high)
+        .collect();
+    assert_eq!(
+        highs,
+        vec![163, 71],
+        "each end of a transaction takes an offset"
+    );
     let mut committed = reader(&topics, "tx", 0, 0);
-    assert_eq!(read_to(&mut *committed, 163), names((0..100).chain(150..160)));
-    assert!(read_to(&mut *reader(&topics, "tx", 1, 0), 71).is_empty(), "all aborted");
+    assert_eq!(
+        read_to(&mut *committed, 163),
+        names((0..100).chain(150..160))
+    );
+    assert!(
+        read_to(&mut *reader(&topics, "tx", 1, 0), 71).is_empty(),
+        "all aborted"
+    );
     // An open transaction: its end is beyond what a committed reader may see.
     producer.begin_transaction().expect("begin");
     send(&producer, "tx", 0, 200..220);
-    assert_eq!(topics.ranges("tx").expect("ranges")[0].high, 183, "the high watermark");
+    assert_eq!(
+        topics.ranges("tx").expect("ranges")[0].high,
+        183,
+        "the high watermark"
+    );
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(700) {
         let given = committed.poll(1 << 20, &mut |_, _| Ok(())).expect("read");
@@ -196,12 +231,20 @@ fn deleted_records_are_refused_and_an_empty_log_is_complete(broker: &Broker) {
     broker.create("gone", 1);
     send(&broker.producer(&[]), "gone", 0, 0..500);
     let mut before = TopicPartitionList::new();
-    before.add_partition_offset("gone", 0, Offset::Offset(500)).expect("a partition");
+    before
+        .add_partition_offset("gone", 0, Offset::Offset(500))
+        .expect("a partition");
     let (admin, options) = (broker.admin(), AdminOptions::new());
     wait(admin.delete_records(&before, &options)).expect("deleted");
-    let range = OffsetRange { low: 500, high: 500 };
+    let range = OffsetRange {
+        low: 500,
+        high: 500,
+    };
     assert_eq!(topics.ranges("gone").expect("ranges"), vec![range]);
-    assert_eq!(topics.starts("gone", Start::Beginning).expect("starts"), vec![500]);
+    assert_eq!(
+        topics.starts("gone", Start::Beginning).expect("starts"),
+        vec![500]
+    );
     let mut at_end = reader(&topics, "gone", 0, 500);
     assert!(read_to(&mut *at_end, 500).is_empty());
     let (mut late, start) = (reader(&topics, "gone", 0, 100), Instant::now());
@@ -212,7 +255,11 @@ fn deleted_records_are_refused_and_an_empty_log_is_complete(broker: &Broker) {
         }
     };
     assert_eq!(error.kind, ErrorKind::Refused);
-    for part in ["topic gone partition 0 offset 100", "500 to 500", "what to do"] {
+    for part in [
+        "topic gone partition 0 offset 100",
+        "500 to 500",
+        "what to do",
+    ] {
         assert!(error.text.contains(part), "{part} in: {error}");
     }
     send(&broker.producer(&[]), "gone", 0, 500..503);
@@ -226,14 +273,21 @@ fn starts_by_time(broker: &Broker) {
     send(&broker.producer(&[]), "times", 1, 0..5);
     let starts = |time| topics.starts("times", Start::Time(time)).expect("starts");
     assert_eq!(starts(0), vec![0, 0, 0]);
-    assert_eq!(starts(1_004_001), vec![5, 5, 0], "no record that young: the end");
+    assert_eq!(
+        starts(1_004_001),
+        vec![5, 5, 0],
+        "no record that young: the end"
+    );
 }
 
 fn a_missing_topic_is_named_and_not_made(broker: &Broker) {
     for _ in 0..2 {
         let error = broker.topics().ranges("no-such").expect_err("missing");
         assert_eq!(error.kind, ErrorKind::Usage);
-        assert!(error.text.contains("topic no-such does not exist"), "{error}");
+        assert!(
+            error.text.contains("topic no-such does not exist"),
+            "{error}"
+        );
         std::thread::sleep(Duration::from_millis(300));
     }
 }

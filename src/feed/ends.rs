@@ -36,19 +36,23 @@ impl Ends {
 
     /// Takes the ends of this feed's partitions from a command. An end that a record in the
     /// partition set already stays.
-    pub(super) fn set(&mut self, targets: &[PartitionTarget], reader: Option<&mut dyn Reader>) {
-        let mut reader = reader;
-        for (index, end) in self.ends.iter_mut().enumerate() {
+    pub(super) fn set(&mut self, targets: &[PartitionTarget]) {
+        for end in &mut self.ends {
             let target = targets
                 .iter()
                 .find(|t| t.topic == end.topic && t.partition == end.partition);
             if let Some(target) = target {
-                let end = *end.end.get_or_insert(target.end);
-                if let Some(reader) = reader.as_deref_mut() {
-                    reader.freeze(index, end);
-                }
+                end.end.get_or_insert(target.end);
             }
         }
+    }
+
+    /// The ends that are known, by assignment.
+    pub(super) fn known(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.ends
+            .iter()
+            .enumerate()
+            .filter_map(|(index, entry)| entry.end.map(|end| (index, end)))
     }
 
     /// An end-of-snapshot record at `offset`: from it on the partition is at its frozen end.

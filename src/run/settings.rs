@@ -34,10 +34,12 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
         reads_per_second_max: config.limits.reads_per_second_max,
         keep_markers: match retention.keep_markers {
-            choices::KeepMarkers::UntilReady => {
-                KeepMarkers::UntilReady { open_late_max_ms: ms(retention.open_late_max) }
-            }
-            choices::KeepMarkers::Ttl => KeepMarkers::Ttl { ttl_ms: ms(retention.ttl) },
+            choices::KeepMarkers::UntilReady => KeepMarkers::UntilReady {
+                open_late_max_ms: ms(retention.open_late_max),
+            },
+            choices::KeepMarkers::Ttl => KeepMarkers::Ttl {
+                ttl_ms: ms(retention.ttl),
+            },
         },
         start_margin_ms: ms(retention.start_margin),
         on_forgotten: match retention.on_forgotten {

@@ -60,7 +60,11 @@ impl Quarantine {
         put_text(out, name);
         let numbers = format!(
             ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{}\",",
-            record.partition, record.offset, record.generation, entry.version, reason(record.op)
+            record.partition,
+            record.offset,
+            record.generation,
+            entry.version,
+            reason(record.op)
         );
         out.extend_from_slice(numbers.as_bytes());
         put_field(out, "key", record.key);
