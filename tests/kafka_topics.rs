@@ -176,7 +176,7 @@ fn transactions_end_in_control_records(broker: &Broker) {
     broker.create("tx", 2);
     let producer = broker.producer(&[("transactional.id", "t")]);
     producer.init_transactions(WAIT).expect("init");
-    let mut transaction = |partition, numbers, commit: bool| {
+    let transaction = |partition, numbers, commit: bool| {
         producer.begin_transaction().expect("begin");
         send(&producer, "tx", partition, numbers);
         if commit {

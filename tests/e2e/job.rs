@@ -16,7 +16,7 @@ use crate::benchmark::{Benchmark, MUTATIONS, SNAPSHOT};
 use crate::services::{print_tail, wait_until};
 
 /// Where the configuration has the limit that spreads the READs over the run.
-const READ_RATE_KEY: &str = "source.reads_per_second_max";
+const READ_RATE_KEY: &str = "limits.reads_per_second_max";
 const WORKERS: &str = "2";
 
 /// One running `headwater run --once`.
