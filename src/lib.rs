@@ -9,6 +9,7 @@ pub mod completion;
 pub mod config;
 pub mod coordinator;
 pub mod decode;
+pub mod demo;
 pub mod error;
 pub mod failure;
 pub mod feed;

@@ -130,7 +130,7 @@ fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(
         };
         let workers = args.cluster.workers * args.cluster.processes;
         let mut summary = summary(&shown, outcome, workers, elapsed);
-        summary.without_markers = args.without_markers;
+        summary.rule_off = args.without_markers;
         let text = if args.json {
             summary.json() + "\n"
         } else {

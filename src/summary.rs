@@ -33,7 +33,7 @@ pub struct Summary {
     /// Wall-clock seconds.
     pub elapsed_seconds: f64,
     /// Whether the rule was off, so that the target may hold stale rows.
-    pub without_markers: bool,
+    pub rule_off: bool,
 }
 
 impl Summary {
@@ -90,7 +90,7 @@ impl Summary {
             ),
             ("elapsed", seconds),
         ];
-        if self.without_markers {
+        if self.rule_off {
             rows.push((
                 "warning",
                 "the rule was off: the target may hold stale rows".to_owned(),
@@ -176,7 +176,7 @@ mod tests {
         }
         assert!(!table.contains("rule was off"));
         let sick = Summary {
-            without_markers: true,
+            rule_off: true,
             ..summary()
         };
         assert!(sick.table().contains("rule was off"));
