@@ -72,7 +72,7 @@ where
             let Some(tick) = log.passed() else { return };
             capability.downgrade(&tick);
             if tick >= next_ms {
-                next_ms = tick + every_ms;
+                next_ms = tick.saturating_add(every_ms);
                 output
                     .activate()
                     .session(&*capability)

@@ -121,7 +121,8 @@ impl Retention {
                 let first_needed = match self.open.iter().map(|g| self.window_of(g).start_ms).min()
                 {
                     Some(start_ms) => start_ms,
-                    None => passed.saturating_sub(self.start_margin_ms + open_late_max_ms),
+                    None => passed
+                        .saturating_sub(self.start_margin_ms.saturating_add(open_late_max_ms)),
                 };
                 first_needed.checked_sub(1)
             }
@@ -171,6 +172,12 @@ mod tests {
         );
         retention.apply(&open(1, &[0], 0));
         assert_eq!(retention.forget_through(u64::MAX), None);
+    }
+
+    #[test]
+    fn settings_without_bound_keep_everything() {
+        let keep = KeepMarkers::UntilReady { open_late_max_ms: u64::MAX };
+        assert_eq!(Retention::new(keep, u64::MAX).forget_through(u64::MAX - 1), None);
     }
 
     #[test]

@@ -223,6 +223,7 @@ pub(crate) fn coding<C: ContainerBytes>(
     let decode_ns = per_record(start);
     let size = bytes.len() / records.len();
     println!(
-        "  {name:12} encode {encode_ns:6.1} ns, decode and walk {decode_ns:6.1} ns, {size} B a record"
+        "  {name:12} encode {encode_ns:6.1} ns, decode and walk {decode_ns:6.1} ns, \
+         {size} B a record"
     );
 }

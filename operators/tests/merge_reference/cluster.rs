@@ -246,7 +246,8 @@ fn lag<'scope>(
     let mut builder = OperatorBuilder::new("Lag".to_owned(), scope);
     let activator = scope.activator_for(builder.operator_info().address);
     let (output, stream) = builder.new_output::<Vec<Command>>();
-    let mut output = OutputBuilder::<u64, CapacityContainerBuilder<Vec<Command>>>::from(output);
+    type Commands = CapacityContainerBuilder<Vec<Command>>;
+    let mut output = OutputBuilder::<u64, Commands>::from(output);
     let mut input = builder.new_input(control, Pipeline);
     builder.build(move |mut capabilities| {
         let mut held = capabilities.pop();

@@ -70,7 +70,8 @@ fn every_run_ends_in_the_state_of_the_source() {
         stayed_safe += u64::from(counters.unsafe_reads() == 0);
     }
     println!(
-        "{total:?}, {disorder} steps back in time, {ahead} READs ahead, {stayed_safe} of {RUNS} runs safe"
+        "{total:?}, {disorder} steps back in time, {ahead} READs ahead, \
+         {stayed_safe} of {RUNS} runs safe"
     );
     // The runs must have met everything that they are here for.
     assert!(total.reads_emitted > RUNS && total.reads_dropped_marker > RUNS);

@@ -8,7 +8,7 @@ use crate::cluster::{Act, Cluster, Setup};
 use crate::history::{History, Row};
 use crate::random::Random;
 use crate::variants::Planted;
-use crate::world::{MUTATIONS, READS, Shared, World};
+use crate::world::{MERGE, MUTATIONS, READS, Shared, World};
 use headwater_operators::control::Command;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::merge::MergeConfig;
@@ -318,7 +318,8 @@ impl Driver<'_> {
             for worker in 0..self.plan.setup.workers {
                 let side = &mut self.shared.get().sides[worker];
                 side.durable = side.pushed;
-                side.lags = [false; 3];
+                // The merge may be late to the end: READs then wait there while the job stops.
+                side.lags = [false, false, self.random.percent(40)];
             }
             for _ in 0..self.plan.setup.workers {
                 let worker = self.random.below(self.plan.setup.workers);
@@ -345,6 +346,9 @@ impl Driver<'_> {
             side.durable = u64::MAX;
         }
         if self.random.percent(50) {
+            for side in &mut self.shared.get().sides {
+                side.lags[MERGE] = false;
+            }
             for _ in 0..20 {
                 self.tick(1);
                 (0..self.plan.setup.workers).for_each(|worker| {
@@ -357,7 +361,10 @@ impl Driver<'_> {
             self.tick(1);
         }
         self.cluster.act(0, Act::Close);
-        for _ in 0..1000 {
+        for round in 0..1000 {
+            for side in &mut self.shared.get().sides {
+                side.lags[MERGE] &= round < 3;
+            }
             let alive = (0..self.plan.setup.workers).map(|worker| self.step(worker));
             if alive.filter(|alive| *alive).count() == 0 {
                 return;
