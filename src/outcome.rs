@@ -40,7 +40,8 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
     Ok(CaughtUp)
 }
 
-fn unsafe_generation(reads: u64, settings: &Settings) -> Error {
+/// Why a generation can never be ready.
+pub fn unsafe_generation(reads: u64, settings: &Settings) -> Error {
     let policy = match settings.keep_markers {
         KeepMarkers::Ttl { ttl_ms } => {
             format!(

@@ -14,6 +14,7 @@ use crate::decode::Decoder;
 use crate::error::Error;
 use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
 use crate::job::Job;
+use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Waker;
@@ -53,6 +54,7 @@ struct Handles {
     durable: ProbeHandle<u64>,
     reports: Reports<Counts>,
     reported: ProbeHandle<u64>,
+    merged: Rc<RefCell<MergeCounters>>,
 }
 
 /// Runs the job on this worker until it is over.
@@ -110,6 +112,10 @@ impl WorkerRun {
     pub fn step(&mut self, job: &Job) -> Result<Duration, Error> {
         if let Some(error) = job.failures.any().then(|| job.failures.first()).flatten() {
             return Err(error);
+        }
+        if self.handles.merged.borrow().reads_failed > 0 {
+            // `on_forgotten = "fail"`: the READ was neither emitted nor counted as read.
+            return Err(unsafe_generation(1, &job.settings));
         }
         self.lived |= !self.ended();
         let (Some(coordinator), Some(input)) = (self.coordinator.as_mut(), self.control.as_mut())
@@ -182,6 +188,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let (read_progress, _) = merged.read_progress.probe();
     let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
     sink(merged.data, outlet).probe_with(&durable);
+    let merged_counters = Rc::clone(&merge_counters);
     let panel = Arc::clone(&job.panel);
     let count = move || Counts {
         stop: panel.stopping(),
@@ -192,14 +199,14 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         )
     };
     let (reports, reported) = reports(commands, settings.tick_ms, REPORT_MS, count);
-    let control = Some(control);
     Handles {
-        control,
+        control: Some(control),
         ends,
         read_progress,
         durable,
         reports,
         reported,
+        merged: merged_counters,
     }
 }
 

@@ -118,12 +118,12 @@ impl Retention {
         match self.keep {
             KeepMarkers::Ttl { ttl_ms } => passed.checked_sub(ttl_ms),
             KeepMarkers::UntilReady { open_late_max_ms } => {
-                let first_needed = match self.open.iter().map(|g| self.window_of(g).start_ms).min()
-                {
-                    Some(start_ms) => start_ms,
-                    None => passed
-                        .saturating_sub(self.start_margin_ms.saturating_add(open_late_max_ms)),
-                };
+                let first_needed =
+                    match self.open.iter().map(|g| self.window_of(g).start_ms).min() {
+                        Some(start_ms) => start_ms,
+                        None => passed
+                            .saturating_sub(self.start_margin_ms.saturating_add(open_late_max_ms)),
+                    };
                 first_needed.checked_sub(1)
             }
         }
@@ -176,8 +176,13 @@ mod tests {
 
     #[test]
     fn settings_without_bound_keep_everything() {
-        let keep = KeepMarkers::UntilReady { open_late_max_ms: u64::MAX };
-        assert_eq!(Retention::new(keep, u64::MAX).forget_through(u64::MAX - 1), None);
+        let keep = KeepMarkers::UntilReady {
+            open_late_max_ms: u64::MAX,
+        };
+        assert_eq!(
+            Retention::new(keep, u64::MAX).forget_through(u64::MAX - 1),
+            None
+        );
     }
 
     #[test]
