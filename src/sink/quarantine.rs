@@ -53,7 +53,8 @@ impl Quarantine {
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(
-            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{REASON}\",",
+            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\
+             \"reason\":\"{REASON}\",",
             record.partition, record.offset, record.generation, entry.version
         );
         out.extend_from_slice(numbers.as_bytes());
