@@ -5,8 +5,8 @@
 //! coarser as milliseconds, others as microseconds; decimals as plain text.
 //!
 //! It cannot tell a base64 decimal from a number without a schema: such a connector needs
-//! `decimal.handling.mode=string` or `schemas.enable=true`. What it does not know is an error, never
-//! a guess, and no error holds the value.
+//! `decimal.handling.mode=string` or `schemas.enable=true`. What it does not know is an error,
+//! never a guess, and no error holds the value.
 
 mod number;
 mod text;

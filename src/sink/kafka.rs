@@ -1,7 +1,7 @@
 //! Upserts and tombstones to Kafka topics: key and value as they came, a null value for a delete.
 //!
-//! Invariant: a batch is acknowledged by all in-sync replicas when `write` returns; a key always goes
-//! to the partition that Java's default partitioner gives it, over one producer, in order.
+//! Invariant: a batch is acknowledged by all in-sync replicas when `write` returns; a key always
+//! goes to the partition that Java's default partitioner gives it, over one producer, in order.
 //!
 //! It cannot keep a row from being written twice after a restart, and does not fence an older
 //! process yet.

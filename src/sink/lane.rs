@@ -108,6 +108,9 @@ fn run(
     Ok(())
 }
 
+/// Tickets whose last records of a lane are in a batch.
+type Finished = Vec<(Arc<Tracker>, u64)>;
+
 /// What waits for a lane.
 struct Inbox {
     receiver: Receiver<Part>,
@@ -119,7 +122,7 @@ struct Inbox {
 
 impl Inbox {
     /// The next batch, and the tickets of which it holds the last records; waits for one record.
-    fn next(&mut self) -> Option<(Batch, Vec<(Arc<Tracker>, u64)>)> {
+    fn next(&mut self) -> Option<(Batch, Finished)> {
         let mut batch = Batch::default();
         let mut finished = Vec::new();
         let (mut rows, mut bytes) = (self.rows_max, self.bytes_max);

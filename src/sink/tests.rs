@@ -13,10 +13,13 @@ use std::sync::{Arc, Mutex};
 
 type Answer = dyn Fn(&Place, &[Row<'_>]) -> Result<(), WriteError> + Send + Sync;
 
-/// A map that keeps the newest version, and answers as it is told.
+/// Value and version by key.
+type Rows = BTreeMap<String, (Option<String>, u64)>;
+
+/// A map that checks that versions grow, and answers as it is told.
 #[derive(Clone)]
 struct Fake {
-    rows: Arc<Mutex<BTreeMap<String, (Option<String>, u64)>>>,
+    rows: Arc<Mutex<Rows>>,
     places: Arc<Mutex<Vec<Place>>>,
     answer: Arc<Answer>,
     shards: usize,

@@ -53,8 +53,9 @@ fn b21_in_every_batch_size() {
         let text = std::fs::read_to_string(folder.path().join("out/rows.1.0.jsonl")).unwrap();
         assert_eq!(rows(&text), B21_ROWS, "{text}");
         let version = version(1, 4);
+        let row = r#"{"id":1,"greeting":"again"}"#;
         let line = format!(
-            r#"{{"table":"public.hello","key":{{"id":1}},"row":{{"id":1,"greeting":"again"}},"version":{version}}}"#
+            r#"{{"table":"public.hello","key":{{"id":1}},"row":{row},"version":{version}}}"#
         );
         assert!(text.contains(&line), "{text}");
     }

@@ -1,7 +1,7 @@
 //! The writer of one connection.
 //!
-//! Invariant: a batch is one transaction. When a row is refused, the batch is halved within savepoints
-//! until the row stands alone, so all others are written.
+//! Invariant: a batch is one transaction. When a row is refused, the batch is halved within
+//! savepoints until the row stands alone, so all others are written.
 //!
 //! It cannot tell a commit that was lost on the way back from one that was not made: the batch is
 //! then written again, which does no harm.

@@ -141,7 +141,8 @@ fn composite_keys_types_and_columns_that_did_not_come() {
 #[test]
 fn refused_rows_stand_alone() {
     let target = Target::new(
-        "CREATE TABLE hello (id INTEGER PRIMARY KEY, greeting TEXT NOT NULL CHECK (greeting <> 'no'))",
+        "CREATE TABLE hello
+           (id INTEGER PRIMARY KEY, greeting TEXT NOT NULL CHECK (greeting <> 'no'))",
     );
     let mut writer = target.writer(&[table("hello")]);
     let values: Vec<String> = ["\"a\"", "null", "\"no\"", "\"b\""]
@@ -185,7 +186,8 @@ fn a_column_that_the_target_lacks_is_named_or_dropped() {
 #[test]
 fn what_is_wrong_at_the_start_is_said() {
     let mut target = Target::new(
-        "CREATE TABLE nokey (id INTEGER); CREATE TABLE hello (id INTEGER PRIMARY KEY, g TEXT UNIQUE);
+        "CREATE TABLE nokey (id INTEGER);
+         CREATE TABLE hello (id INTEGER PRIMARY KEY, g TEXT UNIQUE);
          CREATE TABLE full (id INTEGER PRIMARY KEY); INSERT INTO full VALUES (1);",
     );
     let has = |text: String, parts: &[&str]| {
