@@ -1,7 +1,7 @@
 //! Kafka topics on a real broker: what mock brokers cannot do. Needs the service scripts
 //! (`HEADWATER_SERVICES`, or `tests/services`); starts a broker of its own and stops it.
 
-use headwater::error::ErrorKind;
+use headwater::error::{Error, ErrorKind};
 use headwater::topic::kafka::KafkaTopics;
 use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics};
 use rdkafka::ClientConfig;
@@ -9,7 +9,6 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -57,9 +56,16 @@ impl Broker {
     }
 
     fn topics(&self) -> KafkaTopics {
-        let name = "bootstrap.servers".to_string();
-        let settings = BTreeMap::from([(name, self.servers.clone())]);
-        KafkaTopics::open(&settings, "job", 1).expect("a client")
+        self.topics_with(&[])
+    }
+
+    fn topics_with(&self, more: &[(&str, &str)]) -> KafkaTopics {
+        let all = [("bootstrap.servers", self.servers.as_str())];
+        let all = all
+            .iter()
+            .chain(more)
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        KafkaTopics::open(&all.collect(), "job", 1).expect("a client")
     }
 
     fn admin(&self) -> AdminClient<DefaultClientContext> {
@@ -84,15 +90,22 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        let stop = Command::new(services().join("stop-service")).arg(self.data.path()).status();
+        let stop = Command::new(services().join("stop-service"))
+            .arg(self.data.path())
+            .status();
         if !stop.is_ok_and(|status| status.success()) {
-            eprintln!("the broker in {} could not be stopped", self.data.path().display());
+            eprintln!(
+                "the broker in {} could not be stopped",
+                self.data.path().display()
+            );
         }
     }
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     runtime.block_on(future)
 }
 
@@ -104,7 +117,10 @@ fn send(producer: &BaseProducer, topic: &str, partition: i32, numbers: std::ops:
             .key(&key)
             .payload(&value)
             .timestamp(1_000_000 + 1_000 * number as i64);
-        producer.send(record).map_err(|(error, _)| error).expect("queued");
+        producer
+            .send(record)
+            .map_err(|(error, _)| error)
+            .expect("queued");
     }
     producer.flush(WAIT).expect("sent");
 }
@@ -116,14 +132,20 @@ fn reader(topics: &KafkaTopics, topic: &str, partition: u32, next_offset: u64) -
         partition,
         next_offset,
     };
-    topics.reader(&[assignment], Arc::new(|| {})).expect("a reader")
+    topics
+        .reader(&[assignment], Arc::new(|| {}))
+        .expect("a reader")
 }
 
 /// Keys of all records until the partition's `next_offset` is `end`.
 fn read_to(reader: &mut dyn Reader, end: u64) -> Vec<String> {
     let (mut keys, start) = (Vec::new(), Instant::now());
     while reader.next_offset(0) < end {
-        assert!(start.elapsed() < WAIT, "stuck at {} of {end}", reader.next_offset(0));
+        assert!(
+            start.elapsed() < WAIT,
+            "stuck at {} of {end}",
+            reader.next_offset(0)
+        );
         let mut take = |_: usize, record: RawRecord<'_>| {
             keys.push(String::from_utf8_lossy(record.key.expect("a key")).into_owned());
             Ok(())
@@ -134,6 +156,18 @@ fn read_to(reader: &mut dyn Reader, end: u64) -> Vec<String> {
     }
     assert_eq!(reader.next_offset(0), end);
     keys
+}
+
+/// The error that ends a reader which gives nothing.
+fn error_of(reader: &mut dyn Reader) -> Error {
+    let start = Instant::now();
+    loop {
+        match reader.poll(1 << 20, &mut |_, _| Ok(())) {
+            Ok(given) => assert!(given == 0 && start.elapsed() < WAIT, "no error was told"),
+            Err(error) => return error,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn names(numbers: impl Iterator<Item = u64>) -> Vec<String> {
@@ -160,7 +194,7 @@ fn transactions_end_in_control_records(broker: &Broker) {
     broker.create("tx", 2);
     let producer = broker.producer(&[("transactional.id", "t")]);
     producer.init_transactions(WAIT).expect("init");
-    let mut transaction = |partition, numbers, commit: bool| {
+    let transaction = |partition, numbers, commit: bool| {
         producer.begin_transaction().expect("begin");
         send(&producer, "tx", partition, numbers);
         if commit {
@@ -173,15 +207,34 @@ fn transactions_end_in_control_records(broker: &Broker) {
     transaction(0, 100..150, false);
     transaction(0, 150..160, true);
     transaction(1, 0..70, false);
-    let highs: Vec<_> = topics.ranges("tx").expect("ranges").iter().map(|r| r.high).collect();
-    assert_eq!(highs, vec![163, 71], "each end of a transaction takes an offset");
+    let highs: Vec<_> = topics
+        .ranges("tx")
+        .expect("ranges")
+        .iter()
+        .map(|r| r.high)
+        .collect();
+    assert_eq!(
+        highs,
+        vec![163, 71],
+        "each end of a transaction takes an offset"
+    );
     let mut committed = reader(&topics, "tx", 0, 0);
-    assert_eq!(read_to(&mut *committed, 163), names((0..100).chain(150..160)));
-    assert!(read_to(&mut *reader(&topics, "tx", 1, 0), 71).is_empty(), "all aborted");
+    assert_eq!(
+        read_to(&mut *committed, 163),
+        names((0..100).chain(150..160))
+    );
+    assert!(
+        read_to(&mut *reader(&topics, "tx", 1, 0), 71).is_empty(),
+        "all aborted"
+    );
     // An open transaction: its end is beyond what a committed reader may see.
     producer.begin_transaction().expect("begin");
     send(&producer, "tx", 0, 200..220);
-    assert_eq!(topics.ranges("tx").expect("ranges")[0].high, 183, "the high watermark");
+    assert_eq!(
+        topics.ranges("tx").expect("ranges")[0].high,
+        183,
+        "the high watermark"
+    );
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(700) {
         let given = committed.poll(1 << 20, &mut |_, _| Ok(())).expect("read");
@@ -196,23 +249,29 @@ fn deleted_records_are_refused_and_an_empty_log_is_complete(broker: &Broker) {
     broker.create("gone", 1);
     send(&broker.producer(&[]), "gone", 0, 0..500);
     let mut before = TopicPartitionList::new();
-    before.add_partition_offset("gone", 0, Offset::Offset(500)).expect("a partition");
+    before
+        .add_partition_offset("gone", 0, Offset::Offset(500))
+        .expect("a partition");
     let (admin, options) = (broker.admin(), AdminOptions::new());
     wait(admin.delete_records(&before, &options)).expect("deleted");
-    let range = OffsetRange { low: 500, high: 500 };
+    let range = OffsetRange {
+        low: 500,
+        high: 500,
+    };
     assert_eq!(topics.ranges("gone").expect("ranges"), vec![range]);
-    assert_eq!(topics.starts("gone", Start::Beginning).expect("starts"), vec![500]);
+    assert_eq!(
+        topics.starts("gone", Start::Beginning).expect("starts"),
+        vec![500]
+    );
     let mut at_end = reader(&topics, "gone", 0, 500);
     assert!(read_to(&mut *at_end, 500).is_empty());
-    let (mut late, start) = (reader(&topics, "gone", 0, 100), Instant::now());
-    let error = loop {
-        match late.poll(1 << 20, &mut |_, _| Ok(())) {
-            Ok(given) => assert!(given == 0 && start.elapsed() < WAIT, "not told"),
-            Err(error) => break error,
-        }
-    };
+    let error = error_of(&mut *reader(&topics, "gone", 0, 100));
     assert_eq!(error.kind, ErrorKind::Refused);
-    for part in ["topic gone partition 0 offset 100", "500 to 500", "what to do"] {
+    for part in [
+        "topic gone partition 0 offset 100",
+        "500 to 500",
+        "what to do",
+    ] {
         assert!(error.text.contains(part), "{part} in: {error}");
     }
     send(&broker.producer(&[]), "gone", 0, 500..503);
@@ -226,15 +285,48 @@ fn starts_by_time(broker: &Broker) {
     send(&broker.producer(&[]), "times", 1, 0..5);
     let starts = |time| topics.starts("times", Start::Time(time)).expect("starts");
     assert_eq!(starts(0), vec![0, 0, 0]);
-    assert_eq!(starts(1_004_001), vec![5, 5, 0], "no record that young: the end");
+    assert_eq!(
+        starts(1_004_001),
+        vec![5, 5, 0],
+        "no record that young: the end"
+    );
 }
 
 fn a_missing_topic_is_named_and_not_made(broker: &Broker) {
     for _ in 0..2 {
         let error = broker.topics().ranges("no-such").expect_err("missing");
         assert_eq!(error.kind, ErrorKind::Usage);
-        assert!(error.text.contains("topic no-such does not exist"), "{error}");
+        assert!(
+            error.text.contains("topic no-such does not exist"),
+            "{error}"
+        );
         std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+fn what_is_not_there_ends_a_reader(broker: &Broker) {
+    let topics = broker.topics_with(&[("topic.metadata.propagation.max.ms", "500")]);
+    for (topic, partition) in [("no-such", 0), ("times", 9)] {
+        let error = error_of(&mut *reader(&topics, topic, partition, 0));
+        assert_eq!(error.kind, ErrorKind::Failed);
+        let place = format!("topic {topic} partition {partition}");
+        assert!(error.text.contains(&place), "{error}");
+        assert!(error.text.contains("does not exist"), "{error}");
+    }
+}
+
+fn brokers_that_do_not_let_us_in_are_told_at_once(broker: &Broker) {
+    let topics = broker.topics_with(&[("security.protocol", "ssl")]);
+    let start = Instant::now();
+    let error = topics.ranges("times").expect_err("a plaintext broker");
+    assert!(
+        start.elapsed() < Duration::from_secs(9),
+        "before the time limit"
+    );
+    for error in [error, error_of(&mut *reader(&topics, "times", 0, 0))] {
+        assert_eq!(error.kind, ErrorKind::Failed);
+        assert!(error.text.contains("do not let this client in"), "{error}");
+        assert!(error.text.contains(&broker.servers), "{error}");
     }
 }
 
@@ -260,5 +352,7 @@ fn kafka_topics_on_a_real_broker() {
     deleted_records_are_refused_and_an_empty_log_is_complete(&broker);
     starts_by_time(&broker);
     a_missing_topic_is_named_and_not_made(&broker);
+    what_is_not_there_ends_a_reader(&broker);
+    brokers_that_do_not_let_us_in_are_told_at_once(&broker);
     growth_changes_the_count(&broker);
 }

@@ -84,7 +84,10 @@ fn drain(reader: &mut dyn Reader) -> Result<Vec<(usize, Owned)>, Error> {
 }
 
 fn records_of(reader: &mut dyn Reader) -> Result<Vec<Owned>, Error> {
-    Ok(drain(reader)?.into_iter().map(|(_, record)| record).collect())
+    Ok(drain(reader)?
+        .into_iter()
+        .map(|(_, record)| record)
+        .collect())
 }
 
 /// A topic of one partition with records 0 to `count`, and where each begins and the last ends.
@@ -106,7 +109,13 @@ fn any_record() -> impl Strategy<Value = Owned> {
     let bytes = || proptest::option::of(proptest::collection::vec(any::<u8>(), 0..60));
     (any::<i64>(), bytes(), bytes(), bytes()).prop_map(|(timestamp_ms, key, value, end)| {
         let end = end.filter(|_| key.is_none() && value.is_none());
-        Owned { offset: 0, timestamp_ms, key, value, end }
+        Owned {
+            offset: 0,
+            timestamp_ms,
+            key,
+            value,
+            end,
+        }
     })
 }
 
@@ -153,7 +162,11 @@ fn a_tail_torn_at_any_byte_is_waited_for_and_cut_by_the_next_writer() {
         let complete = places[1..].iter().filter(|place| **place <= cut).count() as u64;
         let expected: Vec<_> = (0..complete).map(record).collect();
         let mut early = reader(dir.path(), 0, 0);
-        assert_eq!(records_of(&mut *early).expect("waits"), expected, "cut at {cut}");
+        assert_eq!(
+            records_of(&mut *early).expect("waits"),
+            expected,
+            "cut at {cut}"
+        );
         let high = FileTopics::new().ranges(&name(dir.path())).expect("ranges")[0].high;
         assert_eq!(high, complete, "cut at {cut}");
         // The rest is written by another writer, other bytes in the place of those cut off.
@@ -162,7 +175,11 @@ fn a_tail_torn_at_any_byte_is_waited_for_and_cut_by_the_next_writer() {
         other.value = Some(vec![7; 3]);
         assert_eq!(append(&mut writer, &other), complete);
         drop(writer);
-        assert_eq!(records_of(&mut *early).expect("goes on"), vec![other], "cut at {cut}");
+        assert_eq!(
+            records_of(&mut *early).expect("goes on"),
+            vec![other],
+            "cut at {cut}"
+        );
     }
 }
 
@@ -252,20 +269,22 @@ fn a_reader_tails_several_partitions_while_they_are_written() {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let mut reader = FileTopics::new().reader(&parts, waker).expect("a reader");
-    let writers: Vec<_> = [(0, 0), (1, 500)].map(|(partition, base)| {
-        let mut writer = FileTopicWriter::open(dir.path(), partition).expect("opened");
-        std::thread::spawn(move || {
-            for number in 0..COUNT {
-                append(&mut writer, &record(base + number));
-                if number % 17 == 0 {
-                    writer.flush().expect("written");
+    let writers: Vec<_> = [(0, 0), (1, 500)]
+        .map(|(partition, base)| {
+            let mut writer = FileTopicWriter::open(dir.path(), partition).expect("opened");
+            std::thread::spawn(move || {
+                for number in 0..COUNT {
+                    append(&mut writer, &record(base + number));
+                    if number % 17 == 0 {
+                        writer.flush().expect("written");
+                    }
+                    if number % 500 == 0 {
+                        std::thread::sleep(Duration::from_millis(3));
+                    }
                 }
-                if number % 500 == 0 {
-                    std::thread::sleep(Duration::from_millis(3));
-                }
-            }
+            })
         })
-    }).into();
+        .into();
     // Reads only when woken: a wake that is missing would hang it.
     let (mut found, mut seen) = ([Vec::new(), Vec::new()], 0);
     let whole = |found: &[Vec<Owned>; 2]| found.iter().all(|part| part.len() as u64 == COUNT);
@@ -283,13 +302,24 @@ fn a_reader_tails_several_partitions_while_they_are_written() {
         writer.join().expect("no panic");
     }
     for (part, base) in found.iter().zip([0, 500]) {
-        assert!(part.iter().zip(base..).all(|(found, number)| *found == record(number)));
+        assert!(
+            part.iter()
+                .zip(base..)
+                .all(|(found, number)| *found == record(number))
+        );
     }
-    assert_eq!((reader.next_offset(0), reader.next_offset(1)), (COUNT, 500 + COUNT));
+    assert_eq!(
+        (reader.next_offset(0), reader.next_offset(1)),
+        (COUNT, 500 + COUNT)
+    );
     std::thread::sleep(Duration::from_millis(30));
     let quiet = wakes.load(Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(60));
-    assert_eq!(wakes.load(Ordering::SeqCst), quiet, "nothing came, nobody is woken");
+    assert_eq!(
+        wakes.load(Ordering::SeqCst),
+        quiet,
+        "nothing came, nobody is woken"
+    );
 }
 
 #[test]
@@ -312,32 +342,57 @@ fn an_offset_that_the_file_does_not_have_is_refused() {
     let topics = FileTopics::new();
     let low = topics.reader(&[assignment(dir.path(), 0, 499)], no_waker());
     let error = low.err().expect("below the first");
-    assert!(error.text.contains("499") && error.text.contains("500 to 500"), "{error}");
+    assert!(
+        error.text.contains("499") && error.text.contains("500 to 500"),
+        "{error}"
+    );
     let error = records_of(&mut *reader(dir.path(), 0, 501)).expect_err("past the end");
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(records_of(&mut *reader(dir.path(), 0, 500)).expect("empty").is_empty());
+    assert!(
+        records_of(&mut *reader(dir.path(), 0, 500))
+            .expect("empty")
+            .is_empty()
+    );
 }
 
 #[test]
 fn starts_by_time_and_ranges_that_grow() {
     let (dir, _, _) = written(10);
     let topics = FileTopics::new();
-    let start = |time| topics.starts(&name(dir.path()), Start::Time(time)).expect("starts")[0];
+    let start = |time| {
+        topics
+            .starts(&name(dir.path()), Start::Time(time))
+            .expect("starts")[0]
+    };
     assert_eq!((start(0), start(1_004), start(1_010)), (0, 4, 10));
-    assert_eq!(topics.starts(&name(dir.path()), Start::Beginning).expect("starts"), vec![0]);
+    assert_eq!(
+        topics
+            .starts(&name(dir.path()), Start::Beginning)
+            .expect("starts"),
+        vec![0]
+    );
     let high = || topics.ranges(&name(dir.path())).expect("ranges")[0].high;
     assert_eq!(high(), 10);
     let mut writer = FileTopicWriter::open(dir.path(), 0).expect("opened");
     let value = vec![1; 3 << 20];
     for number in 10..14 {
-        let new = NewRecord { value: Some(&value), ..NewRecord::default() };
+        let new = NewRecord {
+            value: Some(&value),
+            ..NewRecord::default()
+        };
         assert_eq!(writer.append(&new).expect("appended"), number);
         writer.flush().expect("written");
         assert_eq!(high(), number + 1);
     }
     // From a remembered place.
-    let mut late = topics.reader(&[assignment(dir.path(), 0, 12)], no_waker()).expect("a reader");
-    let found: Vec<_> = records_of(&mut *late).expect("read").iter().map(|r| r.offset).collect();
+    let mut late = topics
+        .reader(&[assignment(dir.path(), 0, 12)], no_waker())
+        .expect("a reader");
+    let found: Vec<_> = records_of(&mut *late)
+        .expect("read")
+        .iter()
+        .map(|r| r.offset)
+        .collect();
     assert_eq!(found, vec![12, 13]);
 }
 
@@ -357,7 +412,9 @@ fn one_writer_a_partition_and_clear_words() {
     let none = FileTopicWriter::open(dir.path(), 2).expect_err("no such partition");
     assert!(none.text.contains("0 to 1"), "{none}");
     fs::write(dir.path().join("topic.json"), "{\"format\":\"x\"").expect("written");
-    let error = FileTopics::new().ranges(&name(dir.path())).expect_err("garbage");
+    let error = FileTopics::new()
+        .ranges(&name(dir.path()))
+        .expect_err("garbage");
     assert_eq!(error.kind, ErrorKind::Usage);
 }
 
@@ -372,4 +429,19 @@ fn an_error_of_the_taker_leaves_the_record_ungiven() {
     let error = reader.poll(1 << 20, &mut take).expect_err("the taker's");
     assert_eq!(error.text, "no room");
     assert_eq!(reader.next_offset(0), 2);
+}
+
+#[test]
+fn a_removed_topic_is_an_error_and_one_made_anew_is_another() {
+    let (dir, path, _) = written(3);
+    let topics = FileTopics::new();
+    let mut old = reader(dir.path(), 0, 0);
+    assert_eq!(records_of(&mut *old).expect("read").len(), 3);
+    assert_eq!(topics.ranges(&name(dir.path())).expect("ranges")[0].high, 3);
+    fs::remove_file(&path).expect("removed");
+    fs::remove_file(dir.path().join("topic.json")).expect("removed");
+    create_at(dir.path(), &[7]).expect("made anew");
+    let error = records_of(&mut *old).expect_err("gone");
+    assert!(error.text.contains("was removed"), "{error}");
+    assert_eq!(topics.ranges(&name(dir.path())).expect("ranges")[0].high, 7);
 }

@@ -142,11 +142,19 @@ pub(super) fn went_back(topic: &str, partition: i32, next_offset: u64, found: u6
 /// secrets.
 pub(super) fn not_created(error: &KafkaError) -> Error {
     match error {
-        KafkaError::ClientConfig(_, _, name, _) => Error::usage(format!(
-            "[kafka] \"{name}\" is no property of librdkafka, or its value is"
-        ))
-        .line("expected: a name and value of librdkafka's CONFIGURATION.md")
-        .line("what to do: correct the line"),
+        KafkaError::ClientConfig(_, found, name, value) => {
+            let error = Error::usage(format!("[kafka] \"{name}\" is not accepted by librdkafka"));
+            let tells_value = !value.is_empty() && found.contains(value.as_str());
+            let found = if tells_value {
+                "its value is not possible"
+            } else {
+                found
+            };
+            error
+                .line(format!("found: {found}"))
+                .line("expected: a name and value of librdkafka's CONFIGURATION.md")
+                .line("what to do: correct the line")
+        }
         other => Error::usage(format!("no Kafka client could be made: {other}"))
             .line("what to do: correct the settings in [kafka]"),
     }

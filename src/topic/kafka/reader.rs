@@ -38,8 +38,8 @@ type Late = Arc<Mutex<Option<Error>>>;
 
 /// The reader of Kafka topics.
 pub(super) struct KafkaReader {
-    // Before the client: it goes first.
-    queue: DataQueue,
+    // Both are there until the reader is dropped; the queue must go before the client.
+    queue: Option<DataQueue>,
     client: Option<Arc<BaseConsumer<Context>>>,
     places: Vec<Place>,
     /// Index of the place of the last event: the next one is of the same, mostly.
@@ -92,7 +92,7 @@ impl KafkaReader {
                 .map_err(|error| errors::not_assigned(first, &error))?;
         }
         Ok(KafkaReader {
-            queue,
+            queue: Some(queue),
             client: Some(client),
             places,
             last: 0,
@@ -139,11 +139,15 @@ impl KafkaReader {
         }
         let (mut given, mut came) = (0, false);
         while given < budget && self.late.is_none() {
-            let Some(event) = self.queue.peek() else {
+            let queue = self
+                .queue
+                .as_mut()
+                .expect("there until the reader is dropped");
+            let Some(event) = queue.peek() else {
                 break;
             };
             let outcome = on_event(&event, &mut self.places, &mut self.last, take)?;
-            self.queue.step();
+            queue.step();
             match outcome {
                 Outcome::Given(bytes) => {
                     given += bytes;
@@ -191,8 +195,6 @@ impl KafkaReader {
                 .fetch_watermarks(topic, partition, RANGE_TIMEOUT)
                 .ok();
             *told.lock().expect("no panic under this lock") = Some(problem.offset_gone(range));
-            // Else the last reference may go on a thread that must not wait for it.
-            close(client);
             waker();
         });
         late
@@ -280,18 +282,16 @@ impl Place {
     }
 }
 
-/// Closes a client on a thread of its own: that takes a round trip, or longer when brokers are away.
-fn close(client: Arc<BaseConsumer<Context>>) {
-    let close = std::thread::Builder::new().name("kafka-close".into());
-    // Without a thread the client is dropped here, when the closure is.
-    let _ = close.spawn(move || drop(client));
-}
-
 impl Drop for KafkaReader {
+    /// Closes the client on a thread of its own: that takes a round trip, or longer when brokers
+    /// are away.
     fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            close(client);
-        }
+        // First, or its reference to the client is the last and closes it here.
+        drop(self.queue.take());
+        let client = self.client.take();
+        let close = std::thread::Builder::new().name("kafka-close".into());
+        // Without a thread the client is dropped here, when the closure is.
+        let _ = close.spawn(move || drop(client));
     }
 }
 

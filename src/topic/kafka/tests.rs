@@ -17,7 +17,9 @@ type Cluster = MockCluster<'static, DefaultProducerContext>;
 fn cluster(topics: &[(&str, i32)]) -> Cluster {
     let cluster = MockCluster::new(1).expect("mock brokers");
     for (topic, partitions) in topics {
-        cluster.create_topic(topic, *partitions, 1).expect("a topic");
+        cluster
+            .create_topic(topic, *partitions, 1)
+            .expect("a topic");
     }
     cluster
 }
@@ -39,7 +41,10 @@ fn produce(cluster: &Cluster, topic: &str, partition: i32, numbers: std::ops::Ra
             .key(&key)
             .payload(&value)
             .timestamp(1_000 + number as i64);
-        producer.send(record).map_err(|(error, _)| error).expect("queued");
+        producer
+            .send(record)
+            .map_err(|(error, _)| error)
+            .expect("queued");
     }
     producer.flush(Duration::from_secs(20)).expect("sent");
 }
@@ -136,7 +141,10 @@ fn ranges_and_starts() {
     let ranges = topics.ranges("a").expect("ranges");
     let high: Vec<_> = ranges.iter().map(|range| (range.low, range.high)).collect();
     assert_eq!(high, vec![(0, 0), (0, 10), (0, 0)]);
-    assert_eq!(topics.starts("a", Start::Beginning).expect("starts"), vec![0, 0, 0]);
+    assert_eq!(
+        topics.starts("a", Start::Beginning).expect("starts"),
+        vec![0, 0, 0]
+    );
     assert_eq!(topics.partition_count("a").expect("a count"), 3);
 }
 
@@ -147,12 +155,26 @@ fn the_end_record_is_known_by_its_header() {
         .set("bootstrap.servers", cluster.bootstrap_servers())
         .create()
         .expect("a producer");
-    let header = |key, value| Header { key, value: Some(value) };
-    let headers = OwnedHeaders::new().insert(header("x", "1")).insert(header(END_HEADER, "g1"));
-    for (key, headers) in [(Some("k"), headers.clone()), (None, headers), (None, OwnedHeaders::new())] {
-        let mut record = BaseRecord::<str, [u8]>::to("a").partition(0).headers(headers);
+    let header = |key, value| Header {
+        key,
+        value: Some(value),
+    };
+    let headers = OwnedHeaders::new()
+        .insert(header("x", "1"))
+        .insert(header(END_HEADER, "g1"));
+    for (key, headers) in [
+        (Some("k"), headers.clone()),
+        (None, headers),
+        (None, OwnedHeaders::new()),
+    ] {
+        let mut record = BaseRecord::<str, [u8]>::to("a")
+            .partition(0)
+            .headers(headers);
         record.key = key;
-        producer.send(record).map_err(|(error, _)| error).expect("queued");
+        producer
+            .send(record)
+            .map_err(|(error, _)| error)
+            .expect("queued");
     }
     producer.flush(Duration::from_secs(20)).expect("sent");
     let topics = topics_at(&cluster.bootstrap_servers());
@@ -180,7 +202,10 @@ fn an_offset_past_the_end_is_refused_with_the_range() {
     for part in ["topic a partition 1 offset 99", "0 to 7", "what to do"] {
         assert!(error.text.contains(part), "{part} in: {error}");
     }
-    assert_eq!(reader.poll(1_000, &mut |_, _| Ok(())).expect_err("again"), error);
+    assert_eq!(
+        reader.poll(1_000, &mut |_, _| Ok(())).expect_err("again"),
+        error
+    );
 }
 
 #[test]
@@ -203,26 +228,41 @@ fn brokers_that_are_away_are_named_in_time_and_never_fatal_to_a_reader() {
     let topics = topics_at("127.0.0.1:1").with_timeout(Duration::from_secs(1));
     let start = Instant::now();
     let error = topics.ranges("a").expect_err("no broker");
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(error.kind, ErrorKind::Failed);
-    assert!(error.text.contains("bootstrap.servers = \"127.0.0.1:1\""), "{error}");
+    assert!(
+        error.text.contains("bootstrap.servers = \"127.0.0.1:1\""),
+        "{error}"
+    );
     assert!(error.text.contains("refused"), "{error}");
     let (mut reader, _) = reader(&topics, &[assignment("a", 0, 0)]);
     let trouble = until(|| {
-        assert_eq!(reader.poll(1_000, &mut |_, _| Ok(())).expect("not fatal"), 0);
+        assert_eq!(
+            reader.poll(1_000, &mut |_, _| Ok(())).expect("not fatal"),
+            0
+        );
         reader.trouble()
     });
     assert!(trouble.contains("127.0.0.1:1"), "{trouble}");
     let start = Instant::now();
     drop(reader);
-    assert!(start.elapsed() < Duration::from_millis(500), "dropping does not wait");
+    assert!(
+        start.elapsed() < Duration::from_millis(500),
+        "dropping does not wait"
+    );
 }
 
 #[test]
 fn a_wrong_property_is_named_and_its_value_is_not() {
     let settings = [("bootstrap.servers", "x:1"), ("sasl.pasword", "secret")];
     let settings = settings.map(|(name, value)| (name.to_string(), value.to_string()));
-    let error = KafkaTopics::open(&BTreeMap::from(settings), "job", 1).err().expect("unknown");
+    let error = KafkaTopics::open(&BTreeMap::from(settings), "job", 1)
+        .err()
+        .expect("unknown");
     assert!(error.text.contains("sasl.pasword"), "{error}");
     assert!(!error.text.contains("secret"), "{error}");
 }
@@ -237,4 +277,33 @@ fn growth_is_seen_through_the_client() {
     let _watch = watch_growth(topics, known, Duration::from_millis(10), grown).expect("a thread");
     let error = tells.recv_timeout(Duration::from_secs(20)).expect("told");
     assert!(error.text.contains("grew from 2 to 3"), "{error}");
+}
+
+#[test]
+fn a_broker_that_comes_back_is_read_on() {
+    let cluster = cluster(&[("a", 1)]);
+    produce(&cluster, "a", 0, 0..5);
+    let topics = topics_at(&cluster.bootstrap_servers());
+    let (mut reader, wakes) = reader(&topics, &[assignment("a", 0, 0)]);
+    let poll_to = |reader: &mut dyn Reader, end: u64| {
+        until(|| {
+            reader.poll(1_000, &mut |_, _| Ok(())).expect("read");
+            (reader.next_offset(0) == end).then_some(())
+        });
+    };
+    poll_to(&mut *reader, 5);
+    cluster.broker_down(1).expect("down");
+    let seen = wakes.load(Ordering::SeqCst);
+    until(|| (wakes.load(Ordering::SeqCst) > seen).then_some(()));
+    until(|| {
+        assert_eq!(
+            reader.poll(1_000, &mut |_, _| Ok(())).expect("not fatal"),
+            0
+        );
+        reader.trouble()
+    });
+    cluster.broker_up(1).expect("up");
+    produce(&cluster, "a", 0, 5..9);
+    poll_to(&mut *reader, 9);
+    assert_eq!(reader.trouble(), None);
 }
