@@ -41,6 +41,21 @@ impl Problem {
         }
     }
 
+    /// A partition that the metadata does not have; `code` is what it says of the topic.
+    pub(super) fn missing(topic: String, partition: i32, code: Option<Code>, count: usize) -> Self {
+        let text = match code {
+            Some(code) => code.to_string(),
+            None => format!("the topic has {count} partitions"),
+        };
+        Problem {
+            code: code.unwrap_or(Code::UnknownPartition),
+            topic,
+            partition,
+            offset: -1,
+            text,
+        }
+    }
+
     /// What it means. Errors that are not known here end the job: what passes is listed.
     pub(super) fn severity(&self) -> Severity {
         match self.code {

@@ -12,17 +12,18 @@ use super::errors::{self, Problem, Severity};
 use super::queue::{DataQueue, Event};
 use crate::error::Error;
 use crate::topic::{Assignment, Reader, Take, Waker};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Log and error events looked at in one call.
 const EVENTS_MAX: usize = 32;
-/// How long the range is asked for when an offset is gone.
-const RANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a broker is asked, on a thread, what is wrong with a partition.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One assigned partition.
 struct Place {
@@ -33,8 +34,8 @@ struct Place {
     topic_id: usize,
 }
 
-/// An error that is still being asked about, for its details.
-type Late = Arc<Mutex<Option<Error>>>;
+/// What a question on a thread comes to: the error that ends the reader, or none.
+type Late = Receiver<Option<Error>>;
 
 /// The reader of Kafka topics.
 pub(super) struct KafkaReader {
@@ -133,9 +134,14 @@ impl KafkaReader {
 
     fn poll_all(&mut self, budget: usize, take: &mut Take<'_>) -> Result<usize, Error> {
         self.serve()?;
-        if let Some(late) = &self.late {
-            let error = late.lock().expect("no panic under this lock").take();
-            return error.map_or(Ok(0), Err);
+        if self.late.is_none() && self.client().context().take_doubt() {
+            self.late = Some(self.ask_existence());
+        }
+        match self.late.as_ref().map(Receiver::try_recv) {
+            Some(Ok(Some(error))) => return Err(error),
+            Some(Err(TryRecvError::Empty)) => return Ok(0),
+            Some(Ok(None) | Err(TryRecvError::Disconnected)) => self.late = None,
+            None => {}
         }
         let (mut given, mut came) = (0, false);
         while given < budget && self.late.is_none() {
@@ -178,26 +184,56 @@ impl KafkaReader {
         }
     }
 
-    /// Asks for the range of the partition on a thread, for the error that comes out of a later
-    /// call.
+    /// Asks a broker on a thread; nothing is read until the answer is here.
+    fn ask(
+        &self,
+        question: impl FnOnce(&BaseConsumer<Context>) -> Option<Error> + Send + 'static,
+    ) -> Late {
+        let (told, late) = bounded(1);
+        let (client, waker) = (self.client().clone(), self.waker.clone());
+        std::thread::spawn(move || {
+            // A reader that was dropped does not want to know.
+            let _ = told.send(question(&client));
+            waker();
+        });
+        late
+    }
+
+    /// The range of a partition whose offset is gone.
     fn ask_range(&self, mut problem: Problem) -> Late {
-        let late = Late::default();
-        let (client, waker, told) = (self.client().clone(), self.waker.clone(), late.clone());
         let place = self
             .places
             .iter()
             .find(|place| place.is(&problem.topic, problem.partition));
         // What librdkafka tells is -1 when the broker answered with an epoch only.
         problem.offset = place.map_or(problem.offset, |place| place.next_offset as i64);
-        std::thread::spawn(move || {
+        self.ask(move |client| {
             let (topic, partition) = (&problem.topic, problem.partition);
-            let range = client
-                .fetch_watermarks(topic, partition, RANGE_TIMEOUT)
-                .ok();
-            *told.lock().expect("no panic under this lock") = Some(problem.offset_gone(range));
-            waker();
-        });
-        late
+            let range = client.fetch_watermarks(topic, partition, ASK_TIMEOUT).ok();
+            Some(problem.offset_gone(range))
+        })
+    }
+
+    /// Whether all partitions are there.
+    fn ask_existence(&self) -> Late {
+        let asked = |place: &Place| (place.topic.clone(), place.partition);
+        let places: Vec<_> = self.places.iter().map(asked).collect();
+        self.ask(move |client| {
+            places.into_iter().find_map(|(topic, partition)| {
+                // Brokers that cannot be asked are not a topic that is missing.
+                let metadata = client.fetch_metadata(Some(&topic), ASK_TIMEOUT).ok()?;
+                let found = metadata
+                    .topics()
+                    .iter()
+                    .find(|found| found.name() == topic)?;
+                let code = found.error().map(RDKafkaErrorCode::from);
+                if code.is_none() && found.partitions().iter().any(|p| p.id() == partition) {
+                    return None;
+                }
+                let problem = Problem::missing(topic, partition, code, found.partitions().len());
+                (problem.severity() != Severity::Passes).then(|| problem.error())
+            })
+        })
     }
 }
 

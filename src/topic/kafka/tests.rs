@@ -67,6 +67,7 @@ fn reader(topics: &KafkaTopics, parts: &[Assignment]) -> (Box<dyn Reader>, Arc<A
     (topics.reader(parts, waker).expect("a reader"), wakes)
 }
 
+#[track_caller]
 fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
