@@ -68,8 +68,8 @@ pub enum Start {
     Time(i64),
 }
 
-/// Called from any thread when there may be something to read: at once, and whenever records come
-/// after [`Reader::poll`] had returned 0. Must be quick and must not call the reader.
+/// Called from any thread when records (or errors) come after [`Reader::poll`] had returned 0, or
+/// before its first call. Must be quick and must not call the reader. May be called for nothing.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A client of topics. May block; never used inside an operator.

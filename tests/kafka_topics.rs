@@ -1,7 +1,7 @@
 //! Kafka topics on a real broker: what mock brokers cannot do. Needs the service scripts
 //! (`HEADWATER_SERVICES`, or `tests/services`); starts a broker of its own and stops it.
 
-use headwater::error::ErrorKind;
+use headwater::error::{Error, ErrorKind};
 use headwater::topic::kafka::KafkaTopics;
 use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics};
 use rdkafka::ClientConfig;
@@ -9,7 +9,6 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -57,9 +56,16 @@ impl Broker {
     }
 
     fn topics(&self) -> KafkaTopics {
-        let name = "bootstrap.servers".to_string();
-        let settings = BTreeMap::from([(name, self.servers.clone())]);
-        KafkaTopics::open(&settings, "job", 1).expect("a client")
+        self.topics_with(&[])
+    }
+
+    fn topics_with(&self, more: &[(&str, &str)]) -> KafkaTopics {
+        let all = [("bootstrap.servers", self.servers.as_str())];
+        let all = all
+            .iter()
+            .chain(more)
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        KafkaTopics::open(&all.collect(), "job", 1).expect("a client")
     }
 
     fn admin(&self) -> AdminClient<DefaultClientContext> {
@@ -150,6 +156,18 @@ fn read_to(reader: &mut dyn Reader, end: u64) -> Vec<String> {
     }
     assert_eq!(reader.next_offset(0), end);
     keys
+}
+
+/// The error that ends a reader which gives nothing.
+fn error_of(reader: &mut dyn Reader) -> Error {
+    let start = Instant::now();
+    loop {
+        match reader.poll(1 << 20, &mut |_, _| Ok(())) {
+            Ok(given) => assert!(given == 0 && start.elapsed() < WAIT, "no error was told"),
+            Err(error) => return error,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn names(numbers: impl Iterator<Item = u64>) -> Vec<String> {
@@ -247,13 +265,7 @@ fn deleted_records_are_refused_and_an_empty_log_is_complete(broker: &Broker) {
     );
     let mut at_end = reader(&topics, "gone", 0, 500);
     assert!(read_to(&mut *at_end, 500).is_empty());
-    let (mut late, start) = (reader(&topics, "gone", 0, 100), Instant::now());
-    let error = loop {
-        match late.poll(1 << 20, &mut |_, _| Ok(())) {
-            Ok(given) => assert!(given == 0 && start.elapsed() < WAIT, "not told"),
-            Err(error) => break error,
-        }
-    };
+    let error = error_of(&mut *reader(&topics, "gone", 0, 100));
     assert_eq!(error.kind, ErrorKind::Refused);
     for part in [
         "topic gone partition 0 offset 100",
@@ -292,6 +304,32 @@ fn a_missing_topic_is_named_and_not_made(broker: &Broker) {
     }
 }
 
+fn what_is_not_there_ends_a_reader(broker: &Broker) {
+    let topics = broker.topics_with(&[("topic.metadata.propagation.max.ms", "500")]);
+    for (topic, partition) in [("no-such", 0), ("times", 9)] {
+        let error = error_of(&mut *reader(&topics, topic, partition, 0));
+        assert_eq!(error.kind, ErrorKind::Failed);
+        let place = format!("topic {topic} partition {partition}");
+        assert!(error.text.contains(&place), "{error}");
+        assert!(error.text.contains("does not exist"), "{error}");
+    }
+}
+
+fn brokers_that_do_not_let_us_in_are_told_at_once(broker: &Broker) {
+    let topics = broker.topics_with(&[("security.protocol", "ssl")]);
+    let start = Instant::now();
+    let error = topics.ranges("times").expect_err("a plaintext broker");
+    assert!(
+        start.elapsed() < Duration::from_secs(9),
+        "before the time limit"
+    );
+    for error in [error, error_of(&mut *reader(&topics, "times", 0, 0))] {
+        assert_eq!(error.kind, ErrorKind::Failed);
+        assert!(error.text.contains("do not let this client in"), "{error}");
+        assert!(error.text.contains(&broker.servers), "{error}");
+    }
+}
+
 fn growth_changes_the_count(broker: &Broker) {
     let topics = broker.topics();
     broker.create("grows", 2);
@@ -314,5 +352,7 @@ fn kafka_topics_on_a_real_broker() {
     deleted_records_are_refused_and_an_empty_log_is_complete(&broker);
     starts_by_time(&broker);
     a_missing_topic_is_named_and_not_made(&broker);
+    what_is_not_there_ends_a_reader(&broker);
+    brokers_that_do_not_let_us_in_are_told_at_once(&broker);
     growth_changes_the_count(&broker);
 }

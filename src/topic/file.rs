@@ -24,8 +24,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 /// What a topic's name begins with when it is a folder.
 pub const PREFIX: &str = "file:";
@@ -131,11 +133,21 @@ fn open_log(path: &Path) -> Result<File, Error> {
 /// Frame starts of a file and the next offset there, in order; the last is the end as last seen.
 type Places = Vec<(u64, u64)>;
 
+/// A file and not only its name: a topic that was made anew has other places.
+type FileId = (PathBuf, u64, Option<SystemTime>);
+
+fn file_id(path: &Path, file: &File) -> Result<FileId, Error> {
+    let meta = file
+        .metadata()
+        .map_err(|e| failed(path, "could not be read", &e))?;
+    Ok((path.to_path_buf(), meta.ino(), meta.created().ok()))
+}
+
 /// The client of `file` topics. Remembers where it was in each file, so that asking again for an
 /// end costs only what was added.
 #[derive(Debug, Default)]
 pub struct FileTopics {
-    places: Mutex<HashMap<PathBuf, Places>>,
+    places: Mutex<HashMap<FileId, Places>>,
 }
 
 impl FileTopics {
@@ -145,23 +157,25 @@ impl FileTopics {
     }
 
     /// The last known place at or before `offset`.
-    fn place_before(&self, path: &Path, offset: u64) -> Option<(u64, u64)> {
+    fn place_before(&self, id: &FileId, offset: u64) -> Option<(u64, u64)> {
         let places = self.places.lock().expect("no panic under this lock");
-        let places = places.get(path)?;
+        let places = places.get(id)?;
         let count = places.partition_point(|(_, next_offset)| *next_offset <= offset);
         count.checked_sub(1).map(|last| places[last])
     }
 
     /// Scans to the end and remembers places.
     fn range(&self, path: &Path) -> Result<OffsetRange, Error> {
-        let mut cursor = Cursor::open(path, open_log(path)?)?;
+        let file = open_log(path)?;
+        let id = file_id(path, &file)?;
+        let mut cursor = Cursor::open(path, file)?;
         let low = cursor.base;
         let (mut found, mut last) = (Places::new(), 0);
-        if let Some((position, next_offset)) = self.place_before(path, u64::MAX) {
-            if cursor.file_len()? >= position {
-                cursor.jump(position, next_offset);
-                last = position;
-            }
+        if let Some((position, next_offset)) = self.place_before(&id, u64::MAX)
+            && cursor.file_len()? >= position
+        {
+            cursor.jump(position, next_offset);
+            last = position;
         }
         while let Next::Record(frame) = cursor.next()? {
             cursor.step(&frame);
@@ -172,7 +186,7 @@ impl FileTopics {
         }
         let high = cursor.next_offset;
         let mut places = self.places.lock().expect("no panic under this lock");
-        let places = places.entry(path.to_path_buf()).or_default();
+        let places = places.entry(id).or_default();
         for place in found {
             if places.last().is_none_or(|last| last.0 < place.0) {
                 places.push(place);
@@ -198,13 +212,14 @@ impl FileTopics {
         let copy = file
             .try_clone()
             .map_err(|e| failed(&path, "could not be opened", &e))?;
+        let id = file_id(&path, &file)?;
         let mut cursor = Cursor::open(&path, file)?;
         let start = assignment.next_offset;
         if start < cursor.base {
             let high = self.range(&path)?.high;
             return Err(out_of_range(&path, start, cursor.base, high));
         }
-        if let Some((position, next_offset)) = self.place_before(&path, start) {
+        if let Some((position, next_offset)) = self.place_before(&id, start) {
             cursor.jump(position, next_offset);
         }
         Ok((Place::new(cursor, start), copy))

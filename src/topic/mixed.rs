@@ -1,5 +1,8 @@
 //! Topics of both kinds behind one client: a name `file:PATH` is a folder, any other is Kafka's.
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::Error;
 use crate::topic::file::{FileTopics, PREFIX};
 use crate::topic::kafka::KafkaTopics;

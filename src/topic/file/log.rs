@@ -8,7 +8,7 @@ use super::frame::{Frame, HEAD, Parsed, parse};
 use crate::error::Error;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What a partition file begins with: magic, base offset, crc32 of both.
@@ -99,9 +99,11 @@ impl Cursor {
     /// Length of the file now.
     pub(super) fn file_len(&self) -> Result<u64, Error> {
         let meta = self.file.metadata();
-        Ok(meta
-            .map_err(|e| failed(&self.path, "could not be read", &e))?
-            .len())
+        let meta = meta.map_err(|e| failed(&self.path, "could not be read", &e))?;
+        if meta.nlink() == 0 {
+            return Err(self.corrupt("the file was removed"));
+        }
+        Ok(meta.len())
     }
 
     /// The bytes of the frame that [`Cursor::next`] gave.

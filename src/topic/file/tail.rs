@@ -6,6 +6,7 @@
 
 use crate::topic::Waker;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -48,12 +49,14 @@ impl Tail {
     }
 }
 
-/// A file that cannot be asked counts as length 0: the change wakes the reader, which says why.
+/// A file that cannot be asked or was removed counts as length 0: the change wakes the reader,
+/// which says why.
 fn lengths(files: &[File]) -> Vec<u64> {
-    files
-        .iter()
-        .map(|file| file.metadata().map_or(0, |meta| meta.len()))
-        .collect()
+    let length = |file: &File| {
+        let meta = file.metadata().ok().filter(|meta| meta.nlink() > 0);
+        meta.map_or(0, |meta| meta.len())
+    };
+    files.iter().map(length).collect()
 }
 
 impl Drop for Tail {

@@ -430,3 +430,18 @@ fn an_error_of_the_taker_leaves_the_record_ungiven() {
     assert_eq!(error.text, "no room");
     assert_eq!(reader.next_offset(0), 2);
 }
+
+#[test]
+fn a_removed_topic_is_an_error_and_one_made_anew_is_another() {
+    let (dir, path, _) = written(3);
+    let topics = FileTopics::new();
+    let mut old = reader(dir.path(), 0, 0);
+    assert_eq!(records_of(&mut *old).expect("read").len(), 3);
+    assert_eq!(topics.ranges(&name(dir.path())).expect("ranges")[0].high, 3);
+    fs::remove_file(&path).expect("removed");
+    fs::remove_file(dir.path().join("topic.json")).expect("removed");
+    create_at(dir.path(), &[7]).expect("made anew");
+    let error = records_of(&mut *old).expect_err("gone");
+    assert!(error.text.contains("was removed"), "{error}");
+    assert_eq!(topics.ranges(&name(dir.path())).expect("ranges")[0].high, 7);
+}

@@ -21,6 +21,8 @@ struct Told {
     cause: Option<(String, Instant)>,
     /// The last one about who we are or how we speak.
     denied: Option<String>,
+    /// Whether something was told that may mean that a partition is not there.
+    doubt: bool,
 }
 
 /// The context of all our clients.
@@ -36,7 +38,8 @@ impl Context {
 
     /// Something came: what was wrong is over.
     pub(super) fn clear(&self) {
-        *self.told() = Told::default();
+        let mut told = self.told();
+        (told.cause, told.denied) = (None, None);
     }
 
     /// Something is wrong that may pass.
@@ -51,6 +54,11 @@ impl Context {
         (since.elapsed() < STALE).then(|| text.clone())
     }
 
+    /// Whether a partition may be missing; only once for each time that it was told.
+    pub(super) fn take_doubt(&self) -> bool {
+        std::mem::take(&mut self.told().doubt)
+    }
+
     /// Why the brokers do not let us in, if that is what is wrong.
     pub(super) fn denied(&self) -> Option<String> {
         self.told().denied.clone()
@@ -58,7 +66,14 @@ impl Context {
 }
 
 impl ClientContext for Context {
-    fn log(&self, _level: RDKafkaLogLevel, _fac: &str, _message: &str) {}
+    /// An error about a missing topic or partition reaches a queue that is read in batches only
+    /// as a line of the log, so such a line is a reason to look, not more.
+    fn log(&self, _level: RDKafkaLogLevel, fac: &str, message: &str) {
+        if fac == "ERROR" {
+            self.note(message);
+            self.told().doubt = true;
+        }
+    }
 
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code();

@@ -41,6 +41,21 @@ impl Problem {
         }
     }
 
+    /// A partition that the metadata does not have; `code` is what it says of the topic.
+    pub(super) fn missing(topic: String, partition: i32, code: Option<Code>, count: usize) -> Self {
+        let text = match code {
+            Some(code) => code.to_string(),
+            None => format!("the topic has {count} partitions"),
+        };
+        Problem {
+            code: code.unwrap_or(Code::UnknownPartition),
+            topic,
+            partition,
+            offset: -1,
+            text,
+        }
+    }
+
     /// What it means. Errors that are not known here end the job: what passes is listed.
     pub(super) fn severity(&self) -> Severity {
         match self.code {
@@ -142,11 +157,19 @@ pub(super) fn went_back(topic: &str, partition: i32, next_offset: u64, found: u6
 /// secrets.
 pub(super) fn not_created(error: &KafkaError) -> Error {
     match error {
-        KafkaError::ClientConfig(_, _, name, _) => Error::usage(format!(
-            "[kafka] \"{name}\" is no property of librdkafka, or its value is"
-        ))
-        .line("expected: a name and value of librdkafka's CONFIGURATION.md")
-        .line("what to do: correct the line"),
+        KafkaError::ClientConfig(_, found, name, value) => {
+            let error = Error::usage(format!("[kafka] \"{name}\" is not accepted by librdkafka"));
+            let tells_value = !value.is_empty() && found.contains(value.as_str());
+            let found = if tells_value {
+                "its value is not possible"
+            } else {
+                found
+            };
+            error
+                .line(format!("found: {found}"))
+                .line("expected: a name and value of librdkafka's CONFIGURATION.md")
+                .line("what to do: correct the line")
+        }
         other => Error::usage(format!("no Kafka client could be made: {other}"))
             .line("what to do: correct the settings in [kafka]"),
     }

@@ -12,17 +12,18 @@ use super::errors::{self, Problem, Severity};
 use super::queue::{DataQueue, Event};
 use crate::error::Error;
 use crate::topic::{Assignment, Reader, Take, Waker};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Log and error events looked at in one call.
 const EVENTS_MAX: usize = 32;
-/// How long the range is asked for when an offset is gone.
-const RANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a broker is asked, on a thread, what is wrong with a partition.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One assigned partition.
 struct Place {
@@ -33,13 +34,13 @@ struct Place {
     topic_id: usize,
 }
 
-/// An error that is still being asked about, for its details.
-type Late = Arc<Mutex<Option<Error>>>;
+/// What a question on a thread comes to: the error that ends the reader, or none.
+type Late = Receiver<Option<Error>>;
 
 /// The reader of Kafka topics.
 pub(super) struct KafkaReader {
-    // Before the client: it goes first.
-    queue: DataQueue,
+    // Both are there until the reader is dropped; the queue must go before the client.
+    queue: Option<DataQueue>,
     client: Option<Arc<BaseConsumer<Context>>>,
     places: Vec<Place>,
     /// Index of the place of the last event: the next one is of the same, mostly.
@@ -92,7 +93,7 @@ impl KafkaReader {
                 .map_err(|error| errors::not_assigned(first, &error))?;
         }
         Ok(KafkaReader {
-            queue,
+            queue: Some(queue),
             client: Some(client),
             places,
             last: 0,
@@ -133,17 +134,26 @@ impl KafkaReader {
 
     fn poll_all(&mut self, budget: usize, take: &mut Take<'_>) -> Result<usize, Error> {
         self.serve()?;
-        if let Some(late) = &self.late {
-            let error = late.lock().expect("no panic under this lock").take();
-            return error.map_or(Ok(0), Err);
+        if self.late.is_none() && self.client().context().take_doubt() {
+            self.late = Some(self.ask_existence());
+        }
+        match self.late.as_ref().map(Receiver::try_recv) {
+            Some(Ok(Some(error))) => return Err(error),
+            Some(Err(TryRecvError::Empty)) => return Ok(0),
+            Some(Ok(None) | Err(TryRecvError::Disconnected)) => self.late = None,
+            None => {}
         }
         let (mut given, mut came) = (0, false);
         while given < budget && self.late.is_none() {
-            let Some(event) = self.queue.peek() else {
+            let queue = self
+                .queue
+                .as_mut()
+                .expect("there until the reader is dropped");
+            let Some(event) = queue.peek() else {
                 break;
             };
             let outcome = on_event(&event, &mut self.places, &mut self.last, take)?;
-            self.queue.step();
+            queue.step();
             match outcome {
                 Outcome::Given(bytes) => {
                     given += bytes;
@@ -174,28 +184,56 @@ impl KafkaReader {
         }
     }
 
-    /// Asks for the range of the partition on a thread, for the error that comes out of a later
-    /// call.
+    /// Asks a broker on a thread; nothing is read until the answer is here.
+    fn ask(
+        &self,
+        question: impl FnOnce(&BaseConsumer<Context>) -> Option<Error> + Send + 'static,
+    ) -> Late {
+        let (told, late) = bounded(1);
+        let (client, waker) = (self.client().clone(), self.waker.clone());
+        std::thread::spawn(move || {
+            // A reader that was dropped does not want to know.
+            let _ = told.send(question(&client));
+            waker();
+        });
+        late
+    }
+
+    /// The range of a partition whose offset is gone.
     fn ask_range(&self, mut problem: Problem) -> Late {
-        let late = Late::default();
-        let (client, waker, told) = (self.client().clone(), self.waker.clone(), late.clone());
         let place = self
             .places
             .iter()
             .find(|place| place.is(&problem.topic, problem.partition));
         // What librdkafka tells is -1 when the broker answered with an epoch only.
         problem.offset = place.map_or(problem.offset, |place| place.next_offset as i64);
-        std::thread::spawn(move || {
+        self.ask(move |client| {
             let (topic, partition) = (&problem.topic, problem.partition);
-            let range = client
-                .fetch_watermarks(topic, partition, RANGE_TIMEOUT)
-                .ok();
-            *told.lock().expect("no panic under this lock") = Some(problem.offset_gone(range));
-            // Else the last reference may go on a thread that must not wait for it.
-            close(client);
-            waker();
-        });
-        late
+            let range = client.fetch_watermarks(topic, partition, ASK_TIMEOUT).ok();
+            Some(problem.offset_gone(range))
+        })
+    }
+
+    /// Whether all partitions are there.
+    fn ask_existence(&self) -> Late {
+        let asked = |place: &Place| (place.topic.clone(), place.partition);
+        let places: Vec<_> = self.places.iter().map(asked).collect();
+        self.ask(move |client| {
+            places.into_iter().find_map(|(topic, partition)| {
+                // Brokers that cannot be asked are not a topic that is missing.
+                let metadata = client.fetch_metadata(Some(&topic), ASK_TIMEOUT).ok()?;
+                let found = metadata
+                    .topics()
+                    .iter()
+                    .find(|found| found.name() == topic)?;
+                let code = found.error().map(RDKafkaErrorCode::from);
+                if code.is_none() && found.partitions().iter().any(|p| p.id() == partition) {
+                    return None;
+                }
+                let problem = Problem::missing(topic, partition, code, found.partitions().len());
+                (problem.severity() != Severity::Passes).then(|| problem.error())
+            })
+        })
     }
 }
 
@@ -280,18 +318,16 @@ impl Place {
     }
 }
 
-/// Closes a client on a thread of its own: that takes a round trip, or longer when brokers are away.
-fn close(client: Arc<BaseConsumer<Context>>) {
-    let close = std::thread::Builder::new().name("kafka-close".into());
-    // Without a thread the client is dropped here, when the closure is.
-    let _ = close.spawn(move || drop(client));
-}
-
 impl Drop for KafkaReader {
+    /// Closes the client on a thread of its own: that takes a round trip, or longer when brokers
+    /// are away.
     fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            close(client);
-        }
+        // First, or its reference to the client is the last and closes it here.
+        drop(self.queue.take());
+        let client = self.client.take();
+        let close = std::thread::Builder::new().name("kafka-close".into());
+        // Without a thread the client is dropped here, when the closure is.
+        let _ = close.spawn(move || drop(client));
     }
 }
 

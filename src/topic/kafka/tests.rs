@@ -67,6 +67,7 @@ fn reader(topics: &KafkaTopics, parts: &[Assignment]) -> (Box<dyn Reader>, Arc<A
     (topics.reader(parts, waker).expect("a reader"), wakes)
 }
 
+#[track_caller]
 fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
@@ -277,4 +278,33 @@ fn growth_is_seen_through_the_client() {
     let _watch = watch_growth(topics, known, Duration::from_millis(10), grown).expect("a thread");
     let error = tells.recv_timeout(Duration::from_secs(20)).expect("told");
     assert!(error.text.contains("grew from 2 to 3"), "{error}");
+}
+
+#[test]
+fn a_broker_that_comes_back_is_read_on() {
+    let cluster = cluster(&[("a", 1)]);
+    produce(&cluster, "a", 0, 0..5);
+    let topics = topics_at(&cluster.bootstrap_servers());
+    let (mut reader, wakes) = reader(&topics, &[assignment("a", 0, 0)]);
+    let poll_to = |reader: &mut dyn Reader, end: u64| {
+        until(|| {
+            reader.poll(1_000, &mut |_, _| Ok(())).expect("read");
+            (reader.next_offset(0) == end).then_some(())
+        });
+    };
+    poll_to(&mut *reader, 5);
+    cluster.broker_down(1).expect("down");
+    let seen = wakes.load(Ordering::SeqCst);
+    until(|| (wakes.load(Ordering::SeqCst) > seen).then_some(()));
+    until(|| {
+        assert_eq!(
+            reader.poll(1_000, &mut |_, _| Ok(())).expect("not fatal"),
+            0
+        );
+        reader.trouble()
+    });
+    cluster.broker_up(1).expect("up");
+    produce(&cluster, "a", 0, 5..9);
+    poll_to(&mut *reader, 9);
+    assert_eq!(reader.trouble(), None);
 }
