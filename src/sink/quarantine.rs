@@ -59,18 +59,12 @@ impl Quarantine {
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(
-<<<<<<< HEAD
             ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\"reason\":\"{}\",",
             record.partition,
             record.offset,
             record.generation,
             entry.version,
             reason(record.op)
-=======
-            ",\"partition\":{},\"offset\":{},\"generation\":{},\"version\":{},\
-             \"reason\":\"{REASON}\",",
-            record.partition, record.offset, record.generation, entry.version
->>>>>>> sinks
         );
         out.extend_from_slice(numbers.as_bytes());
         put_field(out, "key", record.key);
