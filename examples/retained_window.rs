@@ -89,7 +89,9 @@ impl Play {
         Ok(())
     }
 
+    /// Moves the clock in small steps until everything appended is decided, and written.
     fn rest(&self) -> Result<Shown, Error> {
+        let begun_at = self.clock.now_ms();
         let mut decided_at = None;
         loop {
             self.clock.advance(20);
@@ -104,7 +106,9 @@ impl Play {
                 + counts.reads_dropped_marker
                 + counts.reads_quarantined;
             match decided_at {
-                None if decided == self.appended => decided_at = Some(shown.now_ms),
+                None if decided == self.appended && shown.now_ms > begun_at => {
+                    decided_at = Some(self.clock.now_ms());
+                }
                 Some(at) if shown.durable_ms > at => return Ok(shown),
                 _ => {}
             }
@@ -150,6 +154,7 @@ fn play(retention: &str) -> Result<(), Error> {
     play.append("mutations", "u", 2, "later")?;
     println!(" behind the window");
     play.clock.advance(2 * 3_600_000);
+    play.rest()?;
     play.append("snapshot", "r", 1, "old")?;
 
     play.topics
