@@ -36,6 +36,15 @@ impl Services {
     /// Starts all three, one after the other (Connect needs Kafka). The first start on a machine
     /// downloads about 120 MB of jars.
     pub(crate) fn start() -> Self {
+        let mut services = Self::start_kafka();
+        services.postgres_port = services.launch("postgres", &[]);
+        let bootstrap = services.bootstrap_servers();
+        services.connect_port = services.launch("connect", &[&bootstrap]);
+        services
+    }
+
+    /// Starts Kafka alone.
+    pub(crate) fn start_kafka() -> Self {
         use std::os::unix::fs::PermissionsExt;
         // PostgreSQL runs as the user `postgres`, who must be able to enter.
         let folder = tempfile::Builder::new()
@@ -51,10 +60,7 @@ impl Services {
             connect_port: 0,
             watcher,
         };
-        services.postgres_port = services.launch("postgres", &[]);
         services.kafka_port = services.launch("kafka", &[]);
-        let bootstrap = services.bootstrap_servers();
-        services.connect_port = services.launch("connect", &[&bootstrap]);
         services
     }
 
