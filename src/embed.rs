@@ -62,7 +62,8 @@ impl Embedded {
         self
     }
 
-    /// Writes to this sink. Of `[sink]` only the batch sizes and `replay_unsafe_because` count then.
+    /// Writes to this sink. Of `[sink]` only the batch sizes and `replay_unsafe_because` count
+    /// then.
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
         self.sink = Some(Arc::new(sink));
