@@ -10,9 +10,12 @@ use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Version and row by key. A deleted row stays without a row, as an older version may still come.
+/// Version and greeting by key. A deleted row stays without a greeting, as an older version of it
+/// may still come.
+type Index = BTreeMap<String, (u64, Option<String>)>;
+
 #[derive(Clone, Default)]
-struct NewestWins(Arc<Mutex<BTreeMap<String, (u64, Option<String>)>>>);
+struct NewestWins(Arc<Mutex<Index>>);
 
 impl Sink for NewestWins {
     fn replay_safety(&self) -> ReplaySafety {
