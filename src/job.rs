@@ -14,7 +14,7 @@ use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// When a run ends by itself.
@@ -128,6 +128,7 @@ pub fn topic_names(tables: &[Table], role: Role) -> Vec<String> {
 #[derive(Debug, Default)]
 pub struct Panel {
     stop: AtomicBool,
+    verdict: AtomicU8,
     shown: Mutex<Shown>,
 }
 
@@ -152,6 +153,13 @@ pub struct Shown {
     pub evidence: Option<String>,
 }
 
+impl Shown {
+    /// Whether a signal, at any process, ended the run before it had caught up.
+    pub fn interrupted(&self) -> bool {
+        self.counts.stop && !self.caught_up
+    }
+}
+
 impl Panel {
     /// Asks for a clean stop.
     pub fn stop(&self) {
@@ -161,6 +169,16 @@ impl Panel {
     /// Whether a clean stop was asked for.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// How the run ended, as worker 0 has told every process; 0 until then.
+    pub fn verdict(&self) -> u8 {
+        self.verdict.load(Ordering::Acquire)
+    }
+
+    /// Keeps how the run ended.
+    pub fn judged(&self, exit_code: u8) {
+        self.verdict.store(exit_code, Ordering::Release);
     }
 
     /// What the job shows now.

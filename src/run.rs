@@ -65,7 +65,6 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     if args.cluster.process == 0 {
         admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
     }
-    let place = Place::find(&config, &args.cluster)?;
     let failures = Arc::new(Failures::default());
     let growing = Arc::clone(&failures);
     let _growth = watch_growth(
@@ -74,7 +73,11 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         GROWTH_EVERY,
         move |error| growing.report(error),
     )?;
-    let queues = queues(&config, &tables, &*sink, &place, args, &failures)?;
+    let mut place = Place::find(&config, &args.cluster)?;
+    let queues = queues(&config, &tables, &*sink, &place, args, &failures).inspect_err(|_| {
+        // Dropping it would wait for peers, who wait for this process.
+        std::mem::forget(place.cluster.take());
+    })?;
     let job = Arc::new(Job {
         gate: Arc::new(KeyGate::new(&tables)),
         tables,
@@ -118,10 +121,12 @@ fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<
 
 /// The summary, and what the run is worth.
 fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(), Error> {
-    let interrupted = stop.requested();
     let shown = job.panel.shown();
+    let first = args.cluster.process == 0;
+    let told = i32::from(job.panel.verdict());
+    let interrupted = stop.requested() || told == ErrorKind::Interrupted.exit_code();
     let judged = judge(&shown, &job.settings);
-    if args.cluster.process == 0 {
+    if first {
         let outcome = match &judged {
             _ if interrupted && !shown.caught_up => "interrupted",
             Ok(_) => "ready",
@@ -144,12 +149,22 @@ fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(
             "interrupted; everything read is written",
         ));
     }
-    // Only process 0 knows how the run ended.
-    if args.cluster.process == 0 {
+    if first {
         judged.map(|_| ())
     } else {
-        Ok(())
+        elsewhere(told)
     }
+}
+
+/// What another process than 0 ends with: only process 0 has seen why.
+fn elsewhere(exit_code: i32) -> Result<(), Error> {
+    let kind = match exit_code {
+        0 => return Ok(()),
+        3 => ErrorKind::NotReady,
+        4 => ErrorKind::Refused,
+        _ => ErrorKind::Failed,
+    };
+    Err(Error::new(kind, "the run did not end well").line("process 0 has said why"))
 }
 
 /// The summary of what a job showed last.
