@@ -145,5 +145,8 @@ fn a_peer_that_does_not_come_is_named() {
     let bench = filled(true);
     let hosts = hosts(&bench, 2);
     let child = process(&bench, 0, &["--once", "--set", "cluster.deadline=1s"]);
-    child.end(LIMIT).with(1).says(&["process 1", &hosts[1]]);
+    child
+        .end(LIMIT)
+        .with(1)
+        .says(&[&format!("missing: 1={}", hosts[1])]);
 }

@@ -85,7 +85,10 @@ fn sqlite_is_refused_with_two_processes() {
     bench.config(SQLITE);
     bench.sqlite(HELLO);
     for child in both(&bench, &["--once"]) {
-        child.end(LIMIT).with(2).says(&["sqlite"]);
+        child
+            .end(LIMIT)
+            .with(2)
+            .says(&["SQLite target needs one process", "-n 1"]);
     }
     assert!(bench.rows().is_empty());
 }
