@@ -13,7 +13,7 @@ use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -130,6 +130,7 @@ pub struct Panel {
     stop: AtomicBool,
     verdict: AtomicU8,
     shown: Mutex<Shown>,
+    troubles: Mutex<BTreeMap<String, String>>,
 }
 
 /// What a running job shows.
@@ -184,6 +185,23 @@ impl Panel {
     /// What the job shows now.
     pub fn shown(&self) -> Shown {
         self.shown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Keeps what is wrong just now with `who`, without being an error.
+    pub fn trouble(&self, who: &str, what: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            Some(what) => drop(troubles.insert(who.to_owned(), what)),
+            None => drop(troubles.remove(who)),
+        }
+    }
+
+    /// What is wrong just now in this process, by who is in trouble.
+    pub fn troubles(&self) -> BTreeMap<String, String> {
+        self.troubles
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

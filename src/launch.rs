@@ -56,8 +56,10 @@ pub fn cluster(
             let _ = ended.send(result);
             // A worker that ends closes its connections. The peers would end then, and this
             // process with them as one that lost a peer, before it has told its own error.
-            while failed {
-                std::thread::park();
+            if failed {
+                loop {
+                    std::thread::park();
+                }
             }
         },
     );

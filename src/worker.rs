@@ -262,6 +262,8 @@ fn feed_source<'scope>(
             Arc::clone(&job.gate),
         ),
         failures: Arc::clone(&job.failures),
+        panel: Arc::clone(&job.panel),
+        name: format!("{} topics of worker {worker}", role.word()),
         counters: Rc::clone(counters),
     };
     source(

@@ -221,3 +221,27 @@ fn a_signal_stops_it_clean_and_everything_read_is_written() {
         ended.says(&["interrupted; everything read is written"]);
     }
 }
+
+/// Locks the target for 5 s: the job says what it waits for, and goes on.
+#[test]
+fn a_target_that_is_away_is_told_and_waited_for() {
+    let bench = Bench::new();
+    bench.hello(1);
+    bench.config(SQLITE);
+    bench.sqlite(HELLO);
+    let rows: Vec<_> = (0..10).map(|id| hello('c', id, "x")).collect();
+    bench.append("muts", 0, &rows);
+    let child = bench.start("job", &["run", "--once"]);
+    wait_for(&bench, &child, 10);
+    let database = rusqlite::Connection::open(bench.path().join("hello.sqlite")).expect("it");
+    database.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    bench.append("snap", 0, &[hello('r', 20, "x"), Record::end()]);
+    let until = Instant::now() + Duration::from_secs(30);
+    while !child.err().contains("note: waiting, the target: ") {
+        assert!(Instant::now() < until, "{}", child.err());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    database.execute_batch("ROLLBACK").expect("unlocked");
+    child.end(Duration::from_secs(30)).with(0);
+    assert_eq!(bench.rows().len(), 11);
+}

@@ -150,3 +150,22 @@ fn a_peer_that_does_not_come_is_named() {
         .with(1)
         .says(&[&format!("missing: 1={}", hosts[1])]);
 }
+
+#[test]
+fn a_signal_while_a_peer_is_waited_for_ends_at_once() {
+    let bench = filled(true);
+    hosts(&bench, 2);
+    let child = process(&bench, 0, &["--once"]);
+    let until = Instant::now() + LIMIT;
+    // The incarnation is taken just before the bring-up.
+    while !bench.path().join("state/hello/incarnation").exists() {
+        assert!(Instant::now() < until, "{}", child.err());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal::send(&child, "INT");
+    child
+        .end(SOON)
+        .with(130)
+        .says(&["interrupted before the start"]);
+    assert!(bench.jsonl().is_empty());
+}
