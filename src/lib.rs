@@ -11,6 +11,7 @@ pub mod config;
 pub mod coordinator;
 pub mod decode;
 pub mod demo;
+pub mod embed;
 pub mod error;
 pub mod failure;
 pub mod feed;

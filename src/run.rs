@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use troubles::Troubles;
 
 /// How often partition counts of mutation topics are looked at.
-const GROWTH_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
 pub const FIRST_GENERATION: &str = "g1";
 
@@ -306,7 +306,7 @@ fn of_cluster(error: &cluster::ClusterError) -> Error {
 }
 
 /// The local folder of the job's own state.
-fn store(config: &Config) -> Result<PathBuf, Error> {
+pub(crate) fn store(config: &Config) -> Result<PathBuf, Error> {
     let store = &config.checkpoint.store;
     match store.strip_prefix("file:") {
         Some(path) => Ok(PathBuf::from(path)),
@@ -390,7 +390,7 @@ fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Ve
     Ok(offsets.to_vec())
 }
 
-fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
+pub(crate) fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for assignment in partitions {
         *counts.entry(assignment.topic.clone()).or_default() += 1;
@@ -423,7 +423,7 @@ fn queues(
     )
 }
 
-fn quarantine_dir(config: &Config) -> PathBuf {
+pub(crate) fn quarantine_dir(config: &Config) -> PathBuf {
     config
         .quarantine
         .path

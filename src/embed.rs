@@ -1,0 +1,213 @@
+//! A job inside a program of your own: the text of a `headwater.toml`, and, in place of what the
+//! text names, topics, a sink or a clock that the program hands in.
+//!
+//! Invariant: as in `headwater run`, everything that can be known to be wrong is refused before
+//! anything is read or written, and a run that may have stale rows ends with an error.
+//!
+//! It cannot: run in several processes (see [`crate::run::run`]), draw progress, or handle signals;
+//! [`crate::job::Panel`] shows and stops a job.
+
+use crate::cli::{ClusterArgs, RunArgs};
+use crate::clock::RunningTime;
+use crate::config::choices::SinkKind;
+use crate::config::{Config, Origin};
+use crate::error::Error;
+use crate::failure::Failures;
+use crate::incarnation;
+use crate::job::{Finish, Job, Panel};
+use crate::key::KeyGate;
+use crate::launch;
+use crate::outcome::judge;
+use crate::run::{self, FIRST_GENERATION, settings};
+use crate::sink::admit::admit;
+use crate::sink::queue::{QueueOptions, start};
+use crate::sink::{Sink, settings as sink_settings};
+use crate::summary::Summary;
+use crate::topic::Topics;
+use crate::topic::growth::watch_growth;
+use headwater_operators::time::Clock;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A job that is not started yet; see the module.
+pub struct Embedded {
+    text: String,
+    topics: Option<Arc<dyn Topics>>,
+    sink: Option<Arc<dyn Sink>>,
+    clock: Arc<dyn Clock + Send + Sync>,
+    workers: usize,
+    finish: Finish,
+    incarnation: Option<u32>,
+}
+
+impl Embedded {
+    /// A job as a `headwater.toml` says it: one worker, ends as `--once` does. The text is read by
+    /// [`Embedded::job`].
+    pub fn new(text: impl Into<String>) -> Self {
+        Embedded {
+            text: text.into(),
+            topics: None,
+            sink: None,
+            clock: Arc::new(RunningTime::start()),
+            workers: 1,
+            finish: Finish::EndRecords,
+            incarnation: None,
+        }
+    }
+
+    /// Reads these topics; the names in `[[table]]` are then names of theirs.
+    #[must_use]
+    pub fn topics(mut self, topics: impl Topics + 'static) -> Self {
+        self.topics = Some(Arc::new(topics));
+        self
+    }
+
+    /// Writes to this sink. Of `[sink]` only the batch sizes and `replay_unsafe_because` count then.
+    #[must_use]
+    pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
+        self.sink = Some(Arc::new(sink));
+        self
+    }
+
+    /// Takes the time from this clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock + Send + Sync>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// So many worker threads, at least 1.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// Ends by itself when this says.
+    #[must_use]
+    pub fn finish(mut self, finish: Finish) -> Self {
+        self.finish = finish;
+        self
+    }
+
+    /// The number of this run, for a target that lives no longer than the program. Without it the
+    /// number comes from the folder `checkpoint.store`, greater at every start, as a target that
+    /// is written by several runs needs it.
+    #[must_use]
+    pub fn incarnation(mut self, number: u32) -> Self {
+        self.incarnation = Some(number);
+        self
+    }
+
+    /// The job, with everything checked and nothing read, to be run by [`launch::local`] and judged
+    /// by [`judge`]; [`Embedded::run`] does both.
+    ///
+    /// # Errors
+    /// A wrong configuration, a topic that is not there, a target that is refused.
+    pub fn job(&self) -> Result<Arc<Job>, Error> {
+        let config = self.config()?;
+        let tables = config.tables();
+        let topics = match &self.topics {
+            Some(topics) => Arc::clone(topics),
+            None => run::topics(&config, &tables, self.workers)?,
+        };
+        let partitions = run::partitions(&*topics, &tables, &config)?;
+        let sink = match &self.sink {
+            Some(sink) => Arc::clone(sink),
+            None => {
+                let settings = settings::sink(&config)?;
+                sink_settings::build(&settings, &tables, &config.kafka_properties()?, 1)?
+            }
+        };
+        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
+        let failures = Arc::new(Failures::default());
+        let failed = Arc::clone(&failures);
+        let incarnation = match self.incarnation {
+            Some(number) => number,
+            None => incarnation::next(&run::store(&config)?, &config.job.job)?,
+        };
+        let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let options = QueueOptions {
+            incarnation,
+            first_worker: 0,
+            workers: self.workers,
+            batch_rows_max: bounded(config.sink.batch_rows_max),
+            batch_bytes_max: bounded(config.sink.batch_bytes_max.0),
+            tables: tables.clone().into(),
+            quarantine_dir: run::quarantine_dir(&config),
+            dead_letter: None,
+            on_failure: Arc::new(move |error| failed.report(error)),
+        };
+        let queues = start(&*sink, &options)?;
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret)
+            .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
+        let mut settings = settings::job(&config, &self.args());
+        settings.finish = self.finish;
+        Ok(Arc::new(Job {
+            gate: Arc::new(KeyGate::new(&tables)),
+            tables,
+            partitions,
+            generation_id: FIRST_GENERATION.to_owned(),
+            topics,
+            outlet: run::outlets(queues, 0),
+            clock: Arc::clone(&self.clock),
+            settings,
+            secret,
+            failures,
+            panel: Arc::new(Panel::default()),
+        }))
+    }
+
+    /// Makes the job and runs it to its end.
+    ///
+    /// # Errors
+    /// As [`Embedded::job`], whatever stops the job, and an end that is not good: unsafe, or not
+    /// ready (see [`judge`]).
+    pub fn run(&self) -> Result<Summary, Error> {
+        let job = self.job()?;
+        let failures = Arc::clone(&job.failures);
+        let _growth = watch_growth(
+            Arc::clone(&job.topics),
+            run::counts(&job.partitions.mutations),
+            run::GROWTH_EVERY,
+            move |error| failures.report(error),
+        )?;
+        let begun = Instant::now();
+        launch::local(&job, self.workers, || ())?;
+        let shown = job.panel.shown();
+        judge(&shown, &job.settings)?;
+        Ok(run::summary(&shown, "ready", self.workers, begun.elapsed()))
+    }
+
+    /// The configuration, checked. No broker is needed for topics that were handed in.
+    fn config(&self) -> Result<Config, Error> {
+        const NAME: &str = "the embedded configuration";
+        let mut config = Config::parse(NAME, &self.text, &[])?.config;
+        let handed_in = self.topics.is_some() && config.sink.kind != SinkKind::Kafka;
+        if handed_in && config.kafka.0.is_empty() {
+            let broker = "kafka.\"bootstrap.servers\"=none".to_owned();
+            config = Config::parse(NAME, &self.text, &[broker])?.config;
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What `headwater run` would be called with.
+    fn args(&self) -> RunArgs {
+        RunArgs {
+            origin: Origin::default(),
+            once: true,
+            assume_finished_after_idle: None,
+            without_markers: false,
+            json: false,
+            cluster: ClusterArgs {
+                workers: self.workers,
+                processes: 1,
+                process: 0,
+                hostfile: None,
+            },
+            accept_partitions: None,
+        }
+    }
+}
