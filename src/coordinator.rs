@@ -3,13 +3,14 @@
 //! It sees partition ends, frontiers and reports, and answers with commands. What may block (asking
 //! a topic for its end) happens on a thread of its own, and the answer is picked up at a later step.
 //!
-//! Invariant: nothing is shut down before everything sent is durable; `Shutdown` is the last
-//! command, and the run is over only when every worker has reported after it.
+//! Invariant: nothing is shut down before everything sent is durable; after `Shutdown` every worker
+//! reports once more, and then `Verdict`, the last command, tells every process how it ended.
 
 use crate::completion::{Completion, Next, Phase};
 use crate::error::Error;
 use crate::failure::Failures;
-use crate::job::{Finish, Job, Panel, Shown, topic_names};
+use crate::job::{Finish, Job, Panel, Settings, Shown, topic_names};
+use crate::outcome;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Topics;
@@ -49,6 +50,7 @@ enum Ending {
 pub struct Coordinator {
     completion: Completion,
     finish: Finish,
+    settings: Settings,
     topics: Arc<dyn Topics>,
     names: [Vec<String>; 2],
     tables: Vec<u16>,
@@ -69,6 +71,7 @@ impl Coordinator {
         Coordinator {
             completion: Completion::new(partitions.snapshot.len(), partitions.mutations.len()),
             finish: job.settings.finish,
+            settings: job.settings.clone(),
             topics: Arc::clone(&job.topics),
             names: [Role::Mutations, Role::Snapshot].map(|role| topic_names(&job.tables, role)),
             tables: (0..job.tables.len())
@@ -129,7 +132,11 @@ impl Coordinator {
             observed.reported,
             &mut commands,
         );
-        self.show(counts, now_ms, observed.durable);
+        let shown = self.show(counts, now_ms, observed.durable);
+        if self.ending == Ending::Over {
+            let exit_code = outcome::exit_code(&shown, &self.settings);
+            commands.push(Command::Verdict { exit_code });
+        }
         commands
     }
 
@@ -206,7 +213,7 @@ impl Coordinator {
         self.asked = None;
     }
 
-    fn show(&mut self, counts: Counts, now_ms: u64, durable: &ProbeHandle<u64>) {
+    fn show(&mut self, counts: Counts, now_ms: u64, durable: &ProbeHandle<u64>) -> Shown {
         let (at_end, of) = self.completion.snapshot_progress();
         if at_end == of && of > 0 && self.evidence.is_none() {
             self.evidence = Some("end_records".to_owned());
@@ -218,7 +225,7 @@ impl Coordinator {
             Phase::CatchingUp => format!("catching up, {caught} of {targets} partitions there"),
             Phase::CaughtUp => "caught up".to_owned(),
         };
-        self.panel.show(Shown {
+        let shown = Shown {
             counts,
             phase,
             snapshot_total: None,
@@ -227,7 +234,9 @@ impl Coordinator {
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),
             now_ms,
             evidence: self.evidence.clone(),
-        });
+        };
+        self.panel.show(shown.clone());
+        shown
     }
 }
 

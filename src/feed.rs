@@ -13,6 +13,7 @@ mod rate;
 use crate::decode::{Decoded, Decoder, Ignored, TopicId};
 use crate::error::Error;
 use crate::failure::Failures;
+use crate::job::Panel;
 use crate::table::Role;
 use crate::topic::{Assignment, RawRecord, Reader, Topics, Waker};
 use ends::Ends;
@@ -52,6 +53,10 @@ pub struct FeedConfig {
     pub decoder: Decoder,
     /// Where errors go.
     pub failures: Arc<Failures>,
+    /// Where trouble is shown that is no error.
+    pub panel: Arc<Panel>,
+    /// Who this feed is in messages.
+    pub name: String,
     /// Where counts go.
     pub counters: Rc<RefCell<FeedCounters>>,
 }
@@ -66,6 +71,7 @@ pub struct TopicFeed {
     generation: u32,
     rate: Option<Rate>,
     stopped: bool,
+    troubled: bool,
 }
 
 impl TopicFeed {
@@ -90,6 +96,7 @@ impl TopicFeed {
             generation,
             rate,
             stopped: false,
+            troubled: false,
         };
         if feed.config.role == Role::Mutations {
             feed.start();
@@ -114,6 +121,15 @@ impl TopicFeed {
     fn fail(&mut self, error: Error) {
         self.stopped = true;
         self.config.failures.report(error);
+    }
+
+    /// Shows what keeps the reader from reading, or that nothing does any more.
+    fn show_trouble(&mut self) {
+        let trouble = self.reader.as_ref().and_then(|reader| reader.trouble());
+        if trouble.is_some() || self.troubled {
+            self.troubled = trouble.is_some();
+            self.config.panel.trouble(&self.config.name, trouble);
+        }
     }
 
     /// Reads once; `Ok(bytes)`.
@@ -215,6 +231,7 @@ impl Feed for TopicFeed {
                 if bytes > 0 {
                     Polled::More
                 } else {
+                    self.show_trouble();
                     Polled::Idle
                 }
             }

@@ -13,8 +13,8 @@ use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// When a run ends by itself.
@@ -128,7 +128,9 @@ pub fn topic_names(tables: &[Table], role: Role) -> Vec<String> {
 #[derive(Debug, Default)]
 pub struct Panel {
     stop: AtomicBool,
+    verdict: AtomicU8,
     shown: Mutex<Shown>,
+    troubles: Mutex<BTreeMap<String, String>>,
 }
 
 /// What a running job shows.
@@ -152,6 +154,13 @@ pub struct Shown {
     pub evidence: Option<String>,
 }
 
+impl Shown {
+    /// Whether a signal, at any process, ended the run before it had caught up.
+    pub fn interrupted(&self) -> bool {
+        self.counts.stop && !self.caught_up
+    }
+}
+
 impl Panel {
     /// Asks for a clean stop.
     pub fn stop(&self) {
@@ -163,9 +172,36 @@ impl Panel {
         self.stop.load(Ordering::Acquire)
     }
 
+    /// How the run ended, as worker 0 has told every process; 0 until then.
+    pub fn verdict(&self) -> u8 {
+        self.verdict.load(Ordering::Acquire)
+    }
+
+    /// Keeps how the run ended.
+    pub fn judged(&self, exit_code: u8) {
+        self.verdict.store(exit_code, Ordering::Release);
+    }
+
     /// What the job shows now.
     pub fn shown(&self) -> Shown {
         self.shown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Keeps what is wrong just now with `who`, without being an error.
+    pub fn trouble(&self, who: &str, what: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            Some(what) => drop(troubles.insert(who.to_owned(), what)),
+            None => drop(troubles.remove(who)),
+        }
+    }
+
+    /// What is wrong just now in this process, by who is in trouble.
+    pub fn troubles(&self) -> BTreeMap<String, String> {
+        self.troubles
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

@@ -51,7 +51,16 @@ pub fn cluster(
         cluster.guard,
         WorkerConfig::default(),
         move |worker| {
-            let _ = ended.send(run(worker, &of_worker));
+            let result = worker::run(worker, &of_worker);
+            let failed = result.is_err();
+            let _ = ended.send(result);
+            // A worker that ends closes its connections. The peers would end then, and this
+            // process with them as one that lost a peer, before it has told its own error.
+            if failed {
+                loop {
+                    std::thread::park();
+                }
+            }
         },
     );
     let guards = guards.map_err(|error| Error::failed(format!("no workers: {error}")))?;

@@ -2,6 +2,7 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

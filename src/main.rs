@@ -16,7 +16,7 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Init(args) => cli::init(&args),
         Command::Config(origin) => cli::config(&origin),
         Command::Run(args) => headwater::run::run(&args),
+        Command::Check(args) => headwater::check::check(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
-        Command::Check(_) => Err(Error::failed("this command is not in this build")),
     }
 }

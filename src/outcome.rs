@@ -40,6 +40,17 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
     Ok(CaughtUp)
 }
 
+/// What every process of the job ends with. A person's stop before the job had caught up counts as
+/// such in all of them, whichever process got the signal.
+pub fn exit_code(shown: &Shown, settings: &Settings) -> u8 {
+    let code = match judge(shown, settings) {
+        _ if shown.interrupted() => ErrorKind::Interrupted.exit_code(),
+        Ok(CaughtUp) => 0,
+        Err(error) => error.kind.exit_code(),
+    };
+    u8::try_from(code).expect("exit codes are below 256")
+}
+
 /// Why a generation can never be ready.
 pub fn unsafe_generation(reads: u64, settings: &Settings) -> Error {
     let policy = match settings.keep_markers {

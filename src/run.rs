@@ -4,6 +4,8 @@
 //! written.
 
 pub mod settings;
+mod setup;
+mod troubles;
 
 use crate::cli::{self, ClusterArgs, RunArgs};
 use crate::clock::RunningTime;
@@ -19,7 +21,7 @@ use crate::outcome::judge;
 use crate::progress::{Display, Progress};
 use crate::signals::Stop;
 use crate::sink::admit::admit;
-use crate::sink::queue::{self, QueueOptions, SinkQueue};
+use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkState, SinkWatch};
 use crate::sink::{Sink, settings as sink_settings};
 use crate::summary::Summary;
 use crate::table::{Role, Table};
@@ -28,11 +30,13 @@ use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, Start, Topics};
 use headwater_operators::sink::Outlet;
+use setup::Setup;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use troubles::Troubles;
 
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
@@ -52,6 +56,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     }
     cluster::install_abort_on_panic();
     let stop = Stop::on_signals()?;
+    let setup = Setup::watch(&stop)?;
     let started = Instant::now();
     let tables = config.tables();
     let topics = topics(&config, &tables, args.cluster.workers)?;
@@ -65,7 +70,6 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     if args.cluster.process == 0 {
         admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
     }
-    let place = Place::find(&config, &args.cluster)?;
     let failures = Arc::new(Failures::default());
     let growing = Arc::clone(&failures);
     let _growth = watch_growth(
@@ -74,7 +78,12 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         GROWTH_EVERY,
         move |error| growing.report(error),
     )?;
-    let queues = queues(&config, &tables, &*sink, &place, args, &failures)?;
+    let mut place = Place::find(&config, &args.cluster)?;
+    let queues = queues(&config, &tables, &*sink, &place, args, &failures).inspect_err(|_| {
+        // Dropping it would wait for peers, who wait for this process.
+        std::mem::forget(place.cluster.take());
+    })?;
+    let sink_watch = queues.first().map(SinkQueue::watch);
     let job = Arc::new(Job {
         gate: Arc::new(KeyGate::new(&tables)),
         tables,
@@ -88,12 +97,19 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         failures,
         panel: Arc::new(Panel::default()),
     });
-    execute(&job, place, args, &stop)?;
+    setup.over();
+    execute(&job, place, args, &stop, sink_watch.as_ref())?;
     finish(&job, args, &stop, started.elapsed())
 }
 
 /// Runs the workers and shows what they do.
-fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<(), Error> {
+fn execute(
+    job: &Arc<Job>,
+    place: Place,
+    args: &RunArgs,
+    stop: &Stop,
+    sink: Option<&SinkWatch>,
+) -> Result<(), Error> {
     let first = args.cluster.process == 0;
     let mut display = if first {
         Display::new()
@@ -101,11 +117,16 @@ fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<
         Display::silent()
     };
     let panel = Arc::clone(&job.panel);
+    let mut troubles = Troubles::default();
     let watch = || {
         if stop.requested() {
             panel.stop();
         }
         display.show(&progress(&panel.shown()));
+        panel.trouble("the target", sink.and_then(retried));
+        for line in troubles.look(Instant::now(), &panel.troubles()) {
+            display.say(&line);
+        }
     };
     let workers = args.cluster.workers;
     let result = match place.cluster {
@@ -116,12 +137,22 @@ fn execute(job: &Arc<Job>, place: Place, args: &RunArgs, stop: &Stop) -> Result<
     result
 }
 
+/// Why the target is tried again just now, if it is.
+fn retried(sink: &SinkWatch) -> Option<String> {
+    match sink.state() {
+        SinkState::Retrying { reason, .. } => Some(reason),
+        SinkState::Running | SinkState::Failed(_) => None,
+    }
+}
+
 /// The summary, and what the run is worth.
 fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(), Error> {
-    let interrupted = stop.requested();
     let shown = job.panel.shown();
+    let first = args.cluster.process == 0;
+    let told = i32::from(job.panel.verdict());
+    let interrupted = stop.requested() || told == ErrorKind::Interrupted.exit_code();
     let judged = judge(&shown, &job.settings);
-    if args.cluster.process == 0 {
+    if first {
         let outcome = match &judged {
             _ if interrupted && !shown.caught_up => "interrupted",
             Ok(_) => "ready",
@@ -144,12 +175,22 @@ fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(
             "interrupted; everything read is written",
         ));
     }
-    // Only process 0 knows how the run ended.
-    if args.cluster.process == 0 {
+    if first {
         judged.map(|_| ())
     } else {
-        Ok(())
+        elsewhere(told)
     }
+}
+
+/// What another process than 0 ends with: only process 0 has seen why.
+fn elsewhere(exit_code: i32) -> Result<(), Error> {
+    let kind = match exit_code {
+        0 => return Ok(()),
+        3 => ErrorKind::NotReady,
+        4 => ErrorKind::Refused,
+        _ => ErrorKind::Failed,
+    };
+    Err(Error::new(kind, "the run did not end well").line("process 0 has said why"))
 }
 
 /// The summary of what a job showed last.

@@ -167,6 +167,16 @@ pub trait Sink: Send + Sync {
     /// Names the target, what was found, what was expected and what to do.
     fn check(&self) -> Result<(), Error>;
 
+    /// Lays rows over the target as a writer would, and writes none; `headwater check` calls it
+    /// with sampled rows. A target without columns of its own has nothing to say.
+    ///
+    /// # Errors
+    /// As [`Writer::write`] for what can be seen without writing.
+    fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let _ = rows;
+        Ok(())
+    }
+
     /// The writer of one shard.
     ///
     /// # Errors

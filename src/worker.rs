@@ -13,7 +13,7 @@ use crate::coordinator::{Coordinator, Observed};
 use crate::decode::Decoder;
 use crate::error::Error;
 use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
-use crate::job::Job;
+use crate::job::{Job, Panel};
 use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::{Concat, Input, Operator, Probe};
+use timely::dataflow::operators::{Concat, Input, Inspect, Operator, Probe};
 use timely::dataflow::{InputHandle, ProbeHandle, Scope, StreamVec};
 use timely::scheduling::SyncActivator;
 use timely::worker::Worker;
@@ -55,6 +55,8 @@ struct Handles {
     reports: Reports<Counts>,
     reported: ProbeHandle<u64>,
     merged: Rc<RefCell<MergeCounters>>,
+    /// Behind the commands: done when the last one has come.
+    commanded: ProbeHandle<u64>,
 }
 
 /// Runs the job on this worker until it is over.
@@ -101,7 +103,7 @@ impl WorkerRun {
     }
 
     fn ended(&self) -> bool {
-        self.handles.durable.done() && self.handles.reported.done()
+        self.handles.durable.done() && self.handles.reported.done() && self.handles.commanded.done()
     }
 
     /// Looks at failures, the clock and what was observed; step the worker after it. Returns how
@@ -151,6 +153,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let durable = ProbeHandle::new();
     let (control, commands) = scope.new_input::<Vec<Command>>();
     let commands = broadcast(commands);
+    let commanded = keep_verdict(&commands, &job.panel);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let mutations = feed_source(
         scope,
@@ -207,7 +210,19 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         reports,
         reported,
         merged: merged_counters,
+        commanded,
     }
+}
+
+/// Shows this process how the run ended, when worker 0 says so.
+fn keep_verdict(commands: &StreamVec<'_, u64, Command>, panel: &Arc<Panel>) -> ProbeHandle<u64> {
+    let panel = Arc::clone(panel);
+    let keep = move |command: &Command| {
+        if let Command::Verdict { exit_code } = command {
+            panel.judged(*exit_code);
+        }
+    };
+    commands.clone().inspect(keep).probe().0
 }
 
 fn waker(activator: SyncActivator) -> Waker {
@@ -254,6 +269,8 @@ fn feed_source<'scope>(
             Arc::clone(&job.gate),
         ),
         failures: Arc::clone(&job.failures),
+        panel: Arc::clone(&job.panel),
+        name: format!("{} topics of worker {worker}", role.word()),
         counters: Rc::clone(counters),
     };
     source(

@@ -52,6 +52,11 @@ pub enum Command {
     Stop,
     /// Everything is durable: sources and reports let go of their capabilities.
     Shutdown,
+    /// How the run ended, for every process; the last command, sent when all have reported.
+    Verdict {
+        /// What every process ends with.
+        exit_code: u8,
+    },
 }
 
 /// Control messages on one worker: received when they come, given when their tick has passed.

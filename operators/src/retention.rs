@@ -96,7 +96,11 @@ impl Retention {
                     *current = *ttl_ms;
                 }
             }
-            Command::Freeze(_) | Command::Target(_) | Command::Stop | Command::Shutdown => {}
+            Command::Freeze(_)
+            | Command::Target(_)
+            | Command::Stop
+            | Command::Shutdown
+            | Command::Verdict { .. } => {}
         }
     }
 

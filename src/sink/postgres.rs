@@ -12,7 +12,7 @@ mod write;
 
 use super::settings::{SinkSettings, UniqueConstraints};
 use super::target::TargetTable;
-use super::{Place, ReplaySafety, RowForm, Sink, Writer, admit};
+use super::{Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
 use crate::error::Error;
 use crate::table::Table;
 use std::future::Future;
@@ -202,6 +202,14 @@ impl Sink for PostgresSink {
 
     fn check(&self) -> Result<(), Error> {
         run(&runtime()?, self.target.check())
+    }
+
+    fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let connect = || {
+            let mut writer = write::PostgresWriter::new(runtime()?, Arc::clone(&self.target));
+            writer.open().map(|()| writer)
+        };
+        connect().map_err(WriteError::Fatal)?.fit(rows)
     }
 
     fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {

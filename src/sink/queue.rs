@@ -123,6 +123,22 @@ impl Shared {
     fn has_failed(&self) -> bool {
         lock(&self.failure).is_some()
     }
+
+    fn state(&self) -> SinkState {
+        if let Some(error) = lock(&self.failure).clone() {
+            return SinkState::Failed(error);
+        }
+        let retrying = lock(&self.retrying);
+        let longest = retrying.iter().max_by_key(|(_, (attempts, _))| *attempts);
+        match longest {
+            None => SinkState::Running,
+            Some((shard, (attempts, reason))) => SinkState::Retrying {
+                shard: *shard,
+                attempts: *attempts,
+                reason: reason.clone(),
+            },
+        }
+    }
 }
 
 impl Progress for Shared {
@@ -216,6 +232,17 @@ impl Drop for Threads {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+}
+
+/// Looks at the sink of a process while its queues are at work.
+#[derive(Clone)]
+pub struct SinkWatch(Arc<Shared>);
+
+impl SinkWatch {
+    /// How the sink of this process is doing.
+    pub fn state(&self) -> SinkState {
+        self.0.state()
     }
 }
 
@@ -403,19 +430,12 @@ impl SinkQueue {
 
     /// How the sink of this process is doing.
     pub fn state(&self) -> SinkState {
-        if let Some(error) = lock(&self.shared.failure).clone() {
-            return SinkState::Failed(error);
-        }
-        let retrying = lock(&self.shared.retrying);
-        let longest = retrying.iter().max_by_key(|(_, (attempts, _))| *attempts);
-        match longest {
-            None => SinkState::Running,
-            Some((shard, (attempts, reason))) => SinkState::Retrying {
-                shard: *shard,
-                attempts: *attempts,
-                reason: reason.clone(),
-            },
-        }
+        self.shared.state()
+    }
+
+    /// Looks at the state from elsewhere.
+    pub fn watch(&self) -> SinkWatch {
+        SinkWatch(Arc::clone(&self.shared))
     }
 
     /// Folded rows that this process has written.

@@ -11,7 +11,7 @@ mod catalogue;
 use super::column::{Cell, cell};
 use super::row::Field;
 use super::settings::SinkSettings;
-use super::target::{Binder, Bound, Problem, TargetColumn, quoted};
+use super::target::{self, Binder, Bound, Problem, TargetColumn, quoted};
 use super::{Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
 use crate::error::Error;
 use crate::table::Table;
@@ -113,6 +113,11 @@ impl Sink for SqliteSink {
             admit::sql_table(&self.settings, &binder.table, table.key.as_deref())?;
         }
         Ok(())
+    }
+
+    fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let found = self.open().and_then(|connection| self.binders(&connection));
+        target::fit(&mut found.map_err(WriteError::Fatal)?, rows)
     }
 
     fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {

@@ -8,7 +8,7 @@
 use super::column::Kind;
 use super::row::{self, Columns, Field, Schemas};
 use super::settings::UnknownColumns;
-use super::{Change, Row};
+use super::{Change, Rejected, Row, WriteError};
 use crate::error::Error;
 use std::collections::HashMap;
 
@@ -231,6 +231,22 @@ impl<V> Binder<V> {
         .line(format!("target {}  {}", table.name, columns.join(", ")))
         .line("Add the column to the target,")
         .line("or set sink.unknown_columns = \"drop\" to leave such columns out.")
+    }
+}
+
+/// Lays rows over their tables and keeps nothing; see [`super::Sink::fit`].
+pub(super) fn fit<V>(binders: &mut [Binder<V>], rows: &[Row<'_>]) -> Result<(), WriteError> {
+    let mut rejected = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        match binders[row.table].bind(row) {
+            Ok(_) => {}
+            Err(Problem::Row(reason)) => rejected.push(Rejected { index, reason }),
+            Err(Problem::Table(error)) => return Err(WriteError::Fatal(error)),
+        }
+    }
+    match rejected.is_empty() {
+        true => Ok(()),
+        false => Err(WriteError::Rejected(rejected)),
     }
 }
 

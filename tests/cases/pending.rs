@@ -13,7 +13,6 @@ const GENERATIONS: &str = "needs notifications, evidence and readiness";
 const MASKS: &str = "needs column-level markers";
 
 const PENDING: &[(&str, &str)] = &[
-    ("B04", CHECKPOINTS),
     ("B06", CHECKPOINTS),
     ("B08", "needs the start-position proof"),
     ("B09", GENERATIONS),
@@ -23,7 +22,6 @@ const PENDING: &[(&str, &str)] = &[
     ("B35", GENERATIONS),
     ("B37", GENERATIONS),
     ("B38", CHECKPOINTS),
-    ("B39", CHECKPOINTS),
     ("B41", "needs dead letters and poison marks"),
     ("B44", "needs fencing"),
     ("B52", CHECKPOINTS),

@@ -114,48 +114,16 @@ impl Player {
         }
         topics.create("M", partitions[0]);
         topics.create("S", partitions[1]);
-        let assigned = |topic: &str, count: usize| {
-            (0..count)
-                .map(|partition| Assignment {
-                    topic: topic.to_owned(),
-                    partition: partition as u32,
-                    next_offset: 0,
-                })
-                .collect()
-        };
         let table = |name: String| Table {
             name,
             mutations: "M".to_owned(),
             snapshot: "S".to_owned(),
             key: key.clone(),
         };
+        let tables: Vec<Table> = case.tables().into_iter().map(table).collect();
         let target = Arc::<Mutex<Target>>::default();
         let clock = Arc::new(ManualClock::default());
-        let outlet_target = Arc::clone(&target);
-        let tables: Vec<Table> = case.tables().into_iter().map(table).collect();
-        let job = Arc::new(Job {
-            gate: Arc::new(KeyGate::new(&tables)),
-            tables,
-            partitions: Partitions {
-                mutations: assigned("M", partitions[0]),
-                snapshot: assigned("S", partitions[1]),
-            },
-            generation_id: "g1".to_owned(),
-            topics: Arc::new(topics.clone()),
-            outlet: Box::new(move |_, waker| {
-                let target = Arc::clone(&outlet_target);
-                Box::new(TargetOutlet {
-                    target,
-                    ticket: 0,
-                    waker,
-                })
-            }),
-            clock: clock.clone(),
-            settings,
-            secret: [7; 16],
-            failures: Arc::new(Failures::default()),
-            panel: Arc::new(Panel::default()),
-        });
+        let job = job(tables, settings, partitions, &topics, &clock, &target);
         let (turns, guards) = spawn(&job, workers);
         Ok(Player {
             topics,
@@ -166,6 +134,32 @@ impl Player {
             partitions,
             guards: Some(guards),
         })
+    }
+
+    /// Ends the workers as they stand: nothing is flushed, nothing is said.
+    fn kill(&mut self) {
+        for turns in &self.turns {
+            turns.give.send(false).expect("the worker is there");
+        }
+        drop(self.guards.take());
+    }
+
+    /// Starts the job again on its topics and target. There is no checkpoint: from the beginning.
+    fn restart(&mut self, workers: usize) {
+        self.kill();
+        self.clock = Arc::default();
+        let (tables, settings) = (self.job.tables.clone(), self.job.settings.clone());
+        let (topics, target) = (&self.topics, &self.target);
+        self.job = job(
+            tables,
+            settings,
+            self.partitions,
+            topics,
+            &self.clock,
+            target,
+        );
+        let (turns, guards) = spawn(&self.job, workers);
+        (self.turns, self.guards) = (turns, Some(guards));
     }
 
     fn play(&mut self, case: &Case, run: &Run, order: &[usize]) -> Result<(), String> {
@@ -259,6 +253,19 @@ impl Player {
                 self.record(step.get("record").ok_or("open_txn without a record")?)?;
             }
             "commit_txn" => self.topics.transaction(topic, at, false),
+            "crash_before_checkpoint" => {
+                // The case gives the records again that come again.
+                self.topics = MemoryTopics::default();
+                self.topics.create("M", self.partitions[0]);
+                self.topics.create("S", self.partitions[1]);
+                self.restart(self.turns.len());
+            }
+            // Without checkpoints no step is durable: the restart that follows reads all again.
+            "kill_after_offset_commit_before_state_flush" => self.restart(self.turns.len()),
+            "restart" => {
+                let workers = step.get("workers").and_then(Value::as_u64);
+                self.restart(workers.map_or(self.turns.len(), |count| count as usize));
+            }
             "big_record" => {
                 let greeting = "x".repeat(number("after_bytes")? as usize);
                 let id = step.pointer("/k/id").cloned().unwrap_or_default();
@@ -296,10 +303,7 @@ impl Player {
     }
 
     fn end(&mut self, played: bool) -> Outcome {
-        for turns in &self.turns {
-            turns.give.send(false).expect("the worker is there");
-        }
-        drop(self.guards.take());
+        self.kill();
         let shown = self.job.panel.shown();
         let counts = &shown.counts;
         let (outcome, message) = match self.job.failures.first() {
@@ -338,6 +342,48 @@ impl Player {
 
 fn partition(step: &Value) -> usize {
     step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
+}
+
+/// A job over topics in memory and a target in memory.
+fn job(
+    tables: Vec<Table>,
+    settings: Settings,
+    partitions: [usize; 2],
+    topics: &MemoryTopics,
+    clock: &Arc<ManualClock>,
+    target: &Arc<Mutex<Target>>,
+) -> Arc<Job> {
+    let assigned = |topic: &str, count: usize| {
+        let assignment = |partition| Assignment {
+            topic: topic.to_owned(),
+            partition,
+            next_offset: 0,
+        };
+        (0..).take(count).map(assignment).collect()
+    };
+    let target = Arc::clone(target);
+    Arc::new(Job {
+        gate: Arc::new(KeyGate::new(&tables)),
+        tables,
+        partitions: Partitions {
+            mutations: assigned("M", partitions[0]),
+            snapshot: assigned("S", partitions[1]),
+        },
+        generation_id: "g1".to_owned(),
+        topics: Arc::new(topics.clone()),
+        outlet: Box::new(move |_, waker| {
+            Box::new(TargetOutlet {
+                target: Arc::clone(&target),
+                ticket: 0,
+                waker,
+            })
+        }),
+        clock: clock.clone(),
+        settings,
+        secret: [7; 16],
+        failures: Arc::new(Failures::default()),
+        panel: Arc::new(Panel::default()),
+    })
 }
 
 /// Starts the workers; each takes a step when it is given a turn, and ends when it is given `false`.

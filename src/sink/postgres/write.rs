@@ -10,7 +10,7 @@ use super::{Target, reason, run, sql};
 use crate::error::Error;
 use crate::sink::column::{Cell, array_literal, cell, hex};
 use crate::sink::row::Field;
-use crate::sink::target::{Binder, Bound, Problem, TargetColumn};
+use crate::sink::target::{self, Binder, Bound, Problem, TargetColumn};
 use crate::sink::{Rejected, Row, WriteError, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,6 +94,13 @@ impl PostgresWriter {
         });
         self.session = Some(session?);
         Ok(())
+    }
+
+    /// See [`crate::sink::Sink::fit`]; of an open writer.
+    pub(super) fn fit(self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+        let tables = self.session.into_iter().flat_map(|session| session.tables);
+        let mut binders: Vec<_> = tables.map(|prepared| prepared.binder).collect();
+        target::fit(&mut binders, rows)
     }
 }
 

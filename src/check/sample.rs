@@ -1,0 +1,287 @@
+//! Reads the first records of each partition of each topic, for `headwater check`.
+//!
+//! Invariant: bounded in records, bytes and time; what is read is neither committed nor kept by
+//! anybody. A topic is sampled as far as it goes: nothing that is found ends the check.
+
+use crate::decode::{DecodeSettings, Decoded, Decoder, Ignored, TopicId};
+use crate::error::Error;
+use crate::job::topic_names;
+use crate::key::{KeyGate, KnownShape};
+use crate::sink::{Change, Origin, Row};
+use crate::table::{Role, Table};
+use crate::topic::{Assignment, OffsetRange, RawRecord, Topics, Waker};
+use crossbeam_channel::bounded;
+use headwater_operators::fingerprint::Fingerprinter;
+use headwater_operators::record::Op;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Records looked at in each partition.
+const RECORDS_MAX: u64 = 200;
+/// How long one topic is read.
+const TIME_MAX: Duration = Duration::from_secs(3);
+/// Rows kept of one topic, to be laid over the target.
+const ROWS_MAX: usize = 1_000;
+/// Bytes of rows kept of one topic.
+const ROW_BYTES_MAX: usize = 16 << 20;
+/// Faults kept of one topic; the others are counted.
+const FAULTS_MAX: usize = 3;
+const POLL_BYTES: usize = 256 << 10;
+
+/// A record that cannot be decoded, or the log that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// `topic[partition]@offset`; nothing when the log itself is at fault.
+    pub at: Option<String>,
+    /// What is wrong with it.
+    pub error: Error,
+}
+
+/// What a sampled topic showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// Its role.
+    pub role: Role,
+    /// Its name.
+    pub topic: String,
+    /// Offsets of each partition, or why they cannot be told.
+    pub ranges: Result<Vec<OffsetRange>, Error>,
+    /// Records looked at.
+    pub records: u64,
+    /// Of them, rows.
+    pub rows: u64,
+    /// Of them, READs on a mutation topic.
+    pub reads_in_place: u64,
+    /// Of them, no rows, by kind.
+    pub ignored: BTreeMap<Ignored, u64>,
+    /// Of them, end-of-snapshot records.
+    pub ends: u64,
+    /// The address of the first TRUNCATE.
+    pub truncate: Option<String>,
+    /// Records that cannot be decoded.
+    pub faults_count: u64,
+    /// The first of them.
+    pub faults: Vec<Fault>,
+    /// Whether time ran out before the records did.
+    pub slow: bool,
+}
+
+impl Sampled {
+    /// A topic at which nobody has looked yet.
+    pub fn new(role: Role, topic: &str) -> Self {
+        Sampled {
+            role,
+            topic: topic.to_owned(),
+            ranges: Ok(Vec::new()),
+            records: 0,
+            rows: 0,
+            reads_in_place: 0,
+            ignored: BTreeMap::new(),
+            ends: 0,
+            truncate: None,
+            faults_count: 0,
+            faults: Vec::new(),
+            slow: false,
+        }
+    }
+
+    fn fault(&mut self, at: Option<String>, error: Error) {
+        self.faults_count += 1;
+        // One of a kind is enough: a topic in a wrong format has a fault a record.
+        let seen = |known: &Fault| known.error.text.lines().next() == error.text.lines().next();
+        if self.faults.len() < FAULTS_MAX && !self.faults.iter().any(seen) {
+            self.faults.push(Fault { at, error });
+        }
+    }
+}
+
+/// A sampled row, kept.
+#[derive(Clone, Debug)]
+pub(super) struct KeptRow {
+    table: usize,
+    fingerprint: u128,
+    key: Vec<u8>,
+    /// Nothing for a delete.
+    value: Option<Vec<u8>>,
+    origin: Origin,
+}
+
+impl KeptRow {
+    pub(super) fn row(&self) -> Row<'_> {
+        Row {
+            table: self.table,
+            fingerprint: self.fingerprint,
+            key: &self.key,
+            change: self.value.as_deref().map_or(Change::Delete, Change::Upsert),
+            version: 1,
+            origin: self.origin,
+        }
+    }
+}
+
+/// Samples topics one after the other; all share one key gate.
+pub(super) struct Sampler<'t> {
+    topics: &'t dyn Topics,
+    tables: &'t [Table],
+    gate: Arc<KeyGate>,
+    decoder: Decoder,
+    rows: Vec<KeptRow>,
+}
+
+impl<'t> Sampler<'t> {
+    pub(super) fn new(topics: &'t dyn Topics, tables: &'t [Table], decode: DecodeSettings) -> Self {
+        let gate = Arc::new(KeyGate::new(tables));
+        // Nothing leaves this process, so the fingerprints need no secret.
+        let fingerprinter = Fingerprinter::new([0; 16]);
+        Sampler {
+            topics,
+            tables,
+            decoder: Decoder::new(tables, &fingerprinter, decode, Arc::clone(&gate)),
+            gate,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Every topic of both roles.
+    pub(super) fn all(&mut self) -> Vec<Sampled> {
+        let mut all = Vec::new();
+        for role in [Role::Mutations, Role::Snapshot] {
+            for topic in topic_names(self.tables, role) {
+                all.push(self.topic(role, &topic));
+            }
+        }
+        all
+    }
+
+    /// The rows that were kept, and the key shapes that the topics showed.
+    pub(super) fn into_rows(self) -> (Vec<KeptRow>, Vec<KnownShape>) {
+        (self.rows, self.gate.shapes())
+    }
+
+    fn topic(&mut self, role: Role, topic: &str) -> Sampled {
+        let mut sampled = Sampled::new(role, topic);
+        sampled.ranges = self.topics.ranges(topic);
+        let Ok(ranges) = sampled.ranges.clone() else {
+            return sampled;
+        };
+        let assignments: Vec<Assignment> = (0..)
+            .zip(&ranges)
+            .map(|(partition, range)| Assignment {
+                topic: topic.to_owned(),
+                partition,
+                next_offset: range.low,
+            })
+            .collect();
+        let read = self.read(&assignments, &ranges, &mut sampled);
+        if let Err(error) = read {
+            sampled.fault(None, error);
+        }
+        sampled
+    }
+
+    fn read(
+        &mut self,
+        assignments: &[Assignment],
+        ranges: &[OffsetRange],
+        sampled: &mut Sampled,
+    ) -> Result<(), Error> {
+        let (wake, woken) = bounded(1);
+        let waker: Waker = Arc::new(move || {
+            // Full: somebody has woken it already.
+            let _ = wake.try_send(());
+        });
+        let mut reader = self.topics.reader(assignments, waker)?;
+        let until = Instant::now() + TIME_MAX;
+        let mut kept = Kept {
+            looked_at: vec![0; ranges.len()],
+            rows: ROWS_MAX,
+            bytes: ROW_BYTES_MAX,
+        };
+        let id = self.decoder.topic(sampled.role, &sampled.topic);
+        let id = id.expect("the topic of a table");
+        loop {
+            let full = |index: usize| kept.looked_at[index] >= RECORDS_MAX;
+            let ended = |index: usize| reader.next_offset(index) >= ranges[index].high;
+            if (0..ranges.len()).all(|index| full(index) || ended(index)) {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                sampled.slow = true;
+                return Ok(());
+            }
+            let given = reader.poll(POLL_BYTES, &mut |index, raw| {
+                if kept.looked_at[index] < RECORDS_MAX {
+                    kept.looked_at[index] += 1;
+                    self.record(id, &assignments[index], &raw, &mut kept, sampled);
+                }
+                Ok(())
+            })?;
+            if given == 0 {
+                let left = until.saturating_duration_since(Instant::now());
+                // Woken or not, the loop looks again.
+                let _ = woken.recv_timeout(left.min(Duration::from_millis(50)));
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        topic: TopicId,
+        from: &Assignment,
+        raw: &RawRecord<'_>,
+        kept: &mut Kept,
+        sampled: &mut Sampled,
+    ) {
+        sampled.records += 1;
+        if sampled.role == Role::Snapshot && raw.end_of_snapshot.is_some() {
+            sampled.ends += 1;
+            return;
+        }
+        let at = || format!("{}[{}]@{}", from.topic, from.partition, raw.offset);
+        match self.decoder.decode(topic, raw) {
+            Ok(Decoded::Row {
+                table,
+                op,
+                fingerprint,
+                key,
+                value,
+                ..
+            }) => {
+                sampled.rows += 1;
+                sampled.reads_in_place += u64::from(op == Op::ReadInPlace);
+                if kept.rows > 0 && kept.bytes > key.len() + value.len() {
+                    kept.rows -= 1;
+                    kept.bytes -= key.len() + value.len();
+                    self.rows.push(KeptRow {
+                        table,
+                        fingerprint,
+                        key: key.to_vec(),
+                        value: (op != Op::Delete).then(|| value.to_vec()),
+                        origin: Origin {
+                            role: sampled.role,
+                            partition: from.partition,
+                            offset: raw.offset,
+                            generation: 0,
+                        },
+                    });
+                }
+            }
+            Ok(Decoded::Ignored(kind)) => *sampled.ignored.entry(kind).or_default() += 1,
+            Ok(Decoded::Truncate { .. }) => {
+                sampled.truncate.get_or_insert_with(at);
+            }
+            Err(error) => {
+                let error = Error::new(error.kind(), error.to_string());
+                sampled.fault(Some(at()), error);
+            }
+        }
+    }
+}
+
+/// What may still be kept of a topic.
+struct Kept {
+    looked_at: Vec<u64>,
+    rows: usize,
+    bytes: usize,
+}
