@@ -1,7 +1,8 @@
 //! Worker 0's part of a run: opens the generation, freezes ends, samples targets, stops.
 //!
 //! It sees partition ends, frontiers and reports, and answers with commands. What may block (asking
-//! a topic for its end) happens on a thread of its own, and the answer is picked up at a later step.
+//! a topic for its end) happens on a thread of its own, and the answer is picked up at a later
+//! step.
 //!
 //! Invariant: nothing is shut down before everything sent is durable; `Shutdown` is the last
 //! command, and the run is over only when every worker has reported after it.

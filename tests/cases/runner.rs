@@ -340,7 +340,8 @@ fn partition(step: &Value) -> usize {
     step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
 }
 
-/// Starts the workers; each takes a step when it is given a turn, and ends when it is given `false`.
+/// Starts the workers; each takes a step when it is given a turn, and ends when it is given
+/// `false`.
 fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::WorkerGuards<()>) {
     let mut turns = Vec::new();
     let mut ends = Vec::new();
