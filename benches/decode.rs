@@ -64,8 +64,9 @@ const LAST_MEMBERS: &str = concat!(
 
 fn values(framed: bool, greeting: usize) -> Vec<(String, String)> {
     let schema = concat!(
-        r#"{"type":"struct","fields":[{"type":"struct","fields":[{"type":"int32","optional":false,"#,
-        r#""field":"id"},{"type":"string","optional":true,"field":"greeting"}],"optional":true,"#,
+        r#"{"type":"struct","fields":[{"type":"struct","fields":["#,
+        r#"{"type":"int32","optional":false,"field":"id"},"#,
+        r#"{"type":"string","optional":true,"field":"greeting"}],"optional":true,"#,
         r#""name":"app.public.hello.Value","field":"after"}],"name":"app.public.hello.Envelope"}"#
     );
     let key_schema = concat!(

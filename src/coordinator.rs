@@ -46,6 +46,9 @@ enum Ending {
     Over,
 }
 
+/// What the thread that asks a topic for its ends sends back.
+type Answer = Result<Vec<PartitionTarget>, Error>;
+
 /// See the module.
 pub struct Coordinator {
     completion: Completion,
@@ -58,7 +61,7 @@ pub struct Coordinator {
     opened: bool,
     frozen: bool,
     evidence: Option<String>,
-    asked: Option<(Role, Receiver<Result<Vec<PartitionTarget>, Error>>)>,
+    asked: Option<(Role, Receiver<Answer>)>,
     delivered: (u64, u64),
     ending: Ending,
 }

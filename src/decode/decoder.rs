@@ -55,14 +55,11 @@ struct Topic {
     flattened: bool,
 }
 
-/// A value, read in one pass.
-enum Value<'a> {
-    Tombstone,
-    Object {
-        payload: Payload<'a>,
-        text: &'a [u8],
-        schema: Option<&'a [u8]>,
-    },
+/// A JSON object, read in one pass.
+struct Object<'a> {
+    payload: Payload<'a>,
+    text: &'a [u8],
+    schema: Option<&'a [u8]>,
 }
 
 /// A row whose table is known, before its key is read.
@@ -139,15 +136,11 @@ impl Decoder {
     ) -> Result<Decoded<'a>, DecodeError> {
         let role = self.topics[topic.0].role;
         let decided = match self.value(topic, raw)? {
-            Value::Tombstone if role == Role::Snapshot => {
+            None if role == Role::Snapshot => {
                 return Ok(Decoded::Ignored(Ignored::SnapshotTombstone));
             }
-            Value::Tombstone => self.tombstone(topic, raw)?,
-            Value::Object {
-                payload,
-                text,
-                schema,
-            } => self.object(topic, raw, &payload, text, schema)?,
+            None => self.tombstone(topic, raw)?,
+            Some(object) => self.object(topic, raw, &object)?,
         };
         match decided {
             Decided::Row(found) => self.row(topic, raw, &found),
@@ -179,13 +172,18 @@ impl Decoder {
         Ok((table, self.tables[table].fingerprinter.of(&self.canonical)))
     }
 
-    fn value<'a>(&mut self, topic: TopicId, raw: &RawRecord<'a>) -> Result<Value<'a>, DecodeError> {
+    /// The object that is the value; none when it is a tombstone.
+    fn value<'a>(
+        &mut self,
+        topic: TopicId,
+        raw: &RawRecord<'a>,
+    ) -> Result<Option<Object<'a>>, DecodeError> {
         let Some(text) = raw.value else {
-            return Ok(Value::Tombstone);
+            return Ok(None);
         };
         if text.is_empty() {
             return match self.settings.empty_value {
-                EmptyValue::Tombstone => Ok(Value::Tombstone),
+                EmptyValue::Tombstone => Ok(None),
                 EmptyValue::Poison => Err(DecodeError::EmptyValue),
             };
         }
@@ -206,12 +204,12 @@ impl Decoder {
         opened.finish().map_err(bad)?;
         remember(&mut topic.value_schema, &opened);
         match payload {
-            Some(payload) => Ok(Value::Object {
+            Some(payload) => Ok(Some(Object {
                 payload,
                 text: &text[start..end],
                 schema: opened.schema(),
-            }),
-            None if first == b'n' => Ok(Value::Tombstone),
+            })),
+            None if first == b'n' => Ok(None),
             None => Err(DecodeError::NotARow {
                 found: "a bare JSON value",
                 cure: "Let the connector write Debezium's own JSON to this topic.",
@@ -256,10 +254,9 @@ impl Decoder {
         &mut self,
         topic: TopicId,
         raw: &RawRecord<'a>,
-        payload: &Payload<'a>,
-        text: &'a [u8],
-        schema: Option<&'a [u8]>,
+        object: &Object<'a>,
     ) -> Result<Decided<'a>, DecodeError> {
+        let payload = &object.payload;
         let envelope = payload.is_envelope();
         if envelope {
             if kind::op_letter(payload.op)? == 'm' {
@@ -295,7 +292,7 @@ impl Decoder {
         } else {
             self.topics[topic.0].flattened = true;
             let kind = kind::of_flattened(payload, role, name)?;
-            (kind, Some((Place::After, text)), None)
+            (kind, Some((Place::After, object.text)), None)
         };
         Ok(match kind {
             Kind::Ignored(ignored) => Decided::Ignored(ignored),
@@ -306,7 +303,7 @@ impl Decoder {
                 read_time_ms,
                 row,
                 before,
-                schema,
+                schema: object.schema,
                 value: raw.value.unwrap_or_default(),
             }),
         })
