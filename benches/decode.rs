@@ -47,10 +47,26 @@ fn best(mut round: impl FnMut()) -> f64 {
     best
 }
 
+/// The source block of a record of Debezium 3.6.
+const SOURCE: &str = concat!(
+    r#"{"version":"3.6.1.Final","connector":"postgresql","name":"app","#,
+    r#""ts_ms":1795967579304,"snapshot":"false","db":"postgres","#,
+    r#""sequence":"[\"31683632\",\"31683632\"]","ts_us":1795967579304223,"#,
+    r#""ts_ns":1795967579304223000,"schema":"public","table":"hello","txId":21859,"#,
+    r#""lsn":31683632,"xmin":null,"origin":null,"origin_lsn":null}"#
+);
+
+/// What follows the source block in its envelope.
+const LAST_MEMBERS: &str = concat!(
+    r#""transaction":null,"op":"u","ts_ms":1795967579510,"ts_us":1795967579510659,"#,
+    r#""ts_ns":1795967579510659590"#
+);
+
 fn values(framed: bool, greeting: usize) -> Vec<(String, String)> {
     let schema = concat!(
-        r#"{"type":"struct","fields":[{"type":"struct","fields":[{"type":"int32","optional":false,"#,
-        r#""field":"id"},{"type":"string","optional":true,"field":"greeting"}],"optional":true,"#,
+        r#"{"type":"struct","fields":[{"type":"struct","fields":["#,
+        r#"{"type":"int32","optional":false,"field":"id"},"#,
+        r#"{"type":"string","optional":true,"field":"greeting"}],"optional":true,"#,
         r#""name":"app.public.hello.Value","field":"after"}],"name":"app.public.hello.Envelope"}"#
     );
     let key_schema = concat!(
@@ -64,10 +80,13 @@ fn values(framed: bool, greeting: usize) -> Vec<(String, String)> {
     (0..1000)
         .map(|id| {
             let greeting = "g".repeat(greeting);
-            let value = format!(
-                r#"{{"before":null,"after":{{"id":{id},"greeting":"{greeting}"}},"source":{{"version":"3.6.1.Final","connector":"postgresql","name":"app","ts_ms":1795967579304,"snapshot":"false","db":"postgres","sequence":"[\"31683632\",\"31683632\"]","ts_us":1795967579304223,"ts_ns":1795967579304223000,"schema":"public","table":"hello","txId":21859,"lsn":31683632,"xmin":null,"origin":null,"origin_lsn":null}},"transaction":null,"op":"u","ts_ms":1795967579510,"ts_us":1795967579510659,"ts_ns":1795967579510659590}}"#
-            );
-            (frame(key_schema, format!(r#"{{"id":{id}}}"#)), frame(schema, value))
+            let after = format!(r#"{{"id":{id},"greeting":"{greeting}"}}"#);
+            let value =
+                format!(r#"{{"before":null,"after":{after},"source":{SOURCE},{LAST_MEMBERS}}}"#);
+            (
+                frame(key_schema, format!(r#"{{"id":{id}}}"#)),
+                frame(schema, value),
+            )
         })
         .collect()
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a frontier is never taken as proof alone. A snapshot is consumed when the partition
 //! ends of *all* its partitions are here and the READ frontier behind the merge has passed the
-//! greatest of their ticks; the job has caught up when the same holds for the mutation targets, that
-//! were sampled after that, and the frontier behind the sink.
+//! greatest of their ticks; the job has caught up when the same holds for the mutation targets,
+//! that were sampled after that, and the frontier behind the sink.
 //!
 //! It cannot know whether the live connector had more to append: `caught up` is measured against
 //! the topic, and the summary says so.

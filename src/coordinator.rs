@@ -1,7 +1,8 @@
 //! Worker 0's part of a run: opens the generation, freezes ends, samples targets, stops.
 //!
 //! It sees partition ends, frontiers and reports, and answers with commands. What may block (asking
-//! a topic for its end) happens on a thread of its own, and the answer is picked up at a later step.
+//! a topic for its end) happens on a thread of its own, and the answer is picked up at a later
+//! step.
 //!
 //! Invariant: nothing is shut down before everything sent is durable; after `Shutdown` every worker
 //! reports once more, and then `Verdict`, the last command, tells every process how it ended.
@@ -46,6 +47,9 @@ enum Ending {
     Over,
 }
 
+/// What the thread that asks a topic for its ends sends back.
+type Answer = Result<Vec<PartitionTarget>, Error>;
+
 /// See the module.
 pub struct Coordinator {
     completion: Completion,
@@ -59,7 +63,7 @@ pub struct Coordinator {
     opened: bool,
     frozen: bool,
     evidence: Option<String>,
-    asked: Option<(Role, Receiver<Result<Vec<PartitionTarget>, Error>>)>,
+    asked: Option<(Role, Receiver<Answer>)>,
     delivered: (u64, u64),
     ending: Ending,
 }

@@ -19,6 +19,7 @@ mod recent;
 pub mod row;
 pub(crate) mod scan;
 pub(crate) mod text;
+pub mod unavailable;
 
 pub use decoder::{Decoder, TopicId};
 pub use error::{DecodeError, Side};
@@ -58,6 +59,9 @@ pub struct DecodeSettings {
     pub value_framing: Framing,
     /// `schema.table` of the signalling table; one with its three columns is recognised anyway.
     pub signal_table: Option<String>,
+    /// Whether a mutation with a placeholder of an unchanged column is passed on as it came; else
+    /// it ends the job, since the marker would drop the READ that holds the column's value.
+    pub pass_unavailable: bool,
     /// What becomes of rows of tables that are not configured.
     pub other_tables: OtherTables,
 }

@@ -5,7 +5,7 @@
 //!                │ └─ log reader ─▶ mutation topic (`file`)─┐
 //!                └─ snapshot, in chunks, while writes go on │
 //!                     └─ READs, many deliberately late ─────┼─▶ job ─▶ sink.db
-//!                                                           └─▶ the same without the rule ─▶ sick.db
+//!                                                           └─▶ rule switched off ─▶ sick.db
 //! ```
 //! Both jobs read the same two topics at the same time, so the disease and the cure have one
 //! schedule. At the end both sinks are compared with the source, row by row, in SQL.

@@ -10,6 +10,7 @@
 mod ends;
 mod rate;
 
+use crate::decode::unavailable::Placeholders;
 use crate::decode::{Decoded, Decoder, Ignored, TopicId};
 use crate::error::Error;
 use crate::failure::Failures;
@@ -49,6 +50,8 @@ pub struct FeedConfig {
     pub records_per_second_max: Option<u64>,
     /// Where topics are read.
     pub topics: Arc<dyn Topics>,
+    /// Whether a mutation with a placeholder of an unchanged column is passed on.
+    pub pass_unavailable: bool,
     /// Decodes this worker's records.
     pub decoder: Decoder,
     /// Where errors go.
@@ -72,6 +75,7 @@ pub struct TopicFeed {
     rate: Option<Rate>,
     stopped: bool,
     troubled: bool,
+    placeholders: Placeholders,
 }
 
 impl TopicFeed {
@@ -96,6 +100,7 @@ impl TopicFeed {
             generation,
             rate,
             stopped: false,
+            placeholders: Placeholders::default(),
             troubled: false,
         };
         if feed.config.role == Role::Mutations {
@@ -151,6 +156,7 @@ impl TopicFeed {
             topics: &self.topics,
             ends: &mut self.ends,
             decoder: &mut self.config.decoder,
+            placeholders: (!self.config.pass_unavailable).then_some(&self.placeholders),
             generation: self.generation,
             counters: &mut counters,
         };
@@ -249,6 +255,8 @@ struct One<'f> {
     topics: &'f [TopicId],
     ends: &'f mut Ends,
     decoder: &'f mut Decoder,
+    /// What no mutation may hold; none when it is passed on.
+    placeholders: Option<&'f Placeholders>,
     generation: u32,
     counters: &'f mut FeedCounters,
 }
@@ -283,6 +291,9 @@ impl One<'_> {
                 value,
                 read_time_ms,
             }) => {
+                if op == Op::Upsert && self.placeholders.is_some_and(|p| p.are_in(value)) {
+                    return Err(unavailable(&at()));
+                }
                 let late = op == Op::Read && self.ends.is_late(index, raw.offset);
                 self.counters.rows += 1;
                 give(RecordRef {
@@ -330,6 +341,14 @@ fn end_record(
     }
     ends.end_record(index, offset);
     Ok(())
+}
+
+fn unavailable(at: &str) -> Error {
+    Error::refused(format!("{at}: a mutation without all its columns"))
+        .line("found     Debezium's unavailable value: a large column that the UPDATE left alone")
+        .line("expected  whole rows: the READ that holds the column would be dropped for this key")
+        .line("ALTER TABLE … REPLICA IDENTITY FULL, and start a new snapshot; or pass the")
+        .line("placeholder on to the target with `sink.unavailable = \"pass\"`.")
 }
 
 fn truncated(at: &str) -> Error {

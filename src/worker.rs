@@ -262,6 +262,7 @@ fn feed_source<'scope>(
         generation_id: job.generation_id.clone(),
         records_per_second_max: rate,
         topics: Arc::clone(&job.topics),
+        pass_unavailable: settings.decode.pass_unavailable,
         decoder: Decoder::new(
             &job.tables,
             &Fingerprinter::new(job.secret),

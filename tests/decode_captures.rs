@@ -28,11 +28,14 @@ fn capture(name: &str) -> Vec<Record> {
     let mut records: Vec<Record> = text
         .lines()
         .map(|line| {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let line: serde_json::Value =
+                serde_json::from_str(line).expect("a capture is JSON lines");
             let text = |name: &str| line[name].as_str().map(str::to_owned);
             Record {
-                partition: line["partition"].as_u64().unwrap(),
-                offset: line["offset"].as_u64().unwrap(),
+                partition: line["partition"]
+                    .as_u64()
+                    .expect("a capture names the partition"),
+                offset: line["offset"].as_u64().expect("a capture names the offset"),
                 key: text("key"),
                 value: text("value"),
             }
@@ -81,7 +84,7 @@ fn letter(decoded: &Result<Decoded<'_>, DecodeError>) -> char {
 fn ops(file: &str, table: &str, role: Role) -> String {
     let mut decoder = decoder(table);
     let name = if role == Role::Mutations { "M" } else { "S" };
-    let topic = decoder.topic(role, name).unwrap();
+    let topic = decoder.topic(role, name).expect("the topic is configured");
     let records = capture(file);
     records
         .iter()
@@ -164,7 +167,7 @@ fn fingerprints(table: &str, files: &[(&str, Role)]) -> BTreeMap<Vec<(String, St
     let mut found = BTreeMap::new();
     for (file, role) in files {
         let name = if *role == Role::Mutations { "M" } else { "S" };
-        let topic = decoder.topic(*role, name).unwrap();
+        let topic = decoder.topic(*role, name).expect("the topic is configured");
         for record in capture(file) {
             let decoded = decoder.decode(topic, &raw(&record));
             let Ok(Decoded::Row {
@@ -173,7 +176,7 @@ fn fingerprints(table: &str, files: &[(&str, Role)]) -> BTreeMap<Vec<(String, St
             else {
                 continue;
             };
-            let view = reader.key(key, None).unwrap();
+            let view = reader.key(key, None).expect("a captured key is read");
             let mut columns: Vec<(String, String)> = view
                 .columns()
                 .map(|column| (column.name.into_owned(), column.raw.to_owned()))
@@ -264,7 +267,7 @@ fn decode_anyhow(key: Option<&[u8]>, value: Option<&[u8]>) {
     let mut decoder = decoder("hello");
     let mut reader = RowReader::new(Framing::Auto);
     for (role, name) in [(Role::Mutations, "M"), (Role::Snapshot, "S")] {
-        let topic = decoder.topic(role, name).unwrap();
+        let topic = decoder.topic(role, name).expect("the topic is configured");
         let raw = RawRecord {
             key,
             value,

@@ -1,4 +1,4 @@
-//! The demo, short, through the real binary: it shows the cure, the disease, and says so by machine.
+//! The demo, short, through the real binary: it shows the cure and the disease, by machine.
 
 use serde_json::Value;
 use std::process::{Command, Output};

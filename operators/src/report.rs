@@ -80,6 +80,14 @@ where
             }
         }
     });
+    gathered(stream)
+}
+
+/// Worker 0's end of the stream of reports.
+fn gathered<R>(stream: StreamVec<'_, u64, (usize, R)>) -> (Reports<R>, ProbeHandle<u64>)
+where
+    R: Clone + Serialize + for<'de> Deserialize<'de> + Send + 'static,
+{
     let latest = Reports::<R>::default();
     let received = Rc::clone(&latest);
     let (probe, _) = stream

@@ -97,6 +97,50 @@ impl InFlight {
     }
 }
 
+/// Where a source's records leave it, with the bytes that may still be in flight.
+struct Outlet {
+    records: OutputBuilder<u64, RoutedBuilder>,
+    workers: usize,
+    inflight: InFlight,
+    inflight_bytes_max: usize,
+}
+
+impl Outlet {
+    /// Polls `feed` once at the tick of `data` and sends what it gives; none when the budget is
+    /// spent. The next tick then activates the operator again: its control frontier moves.
+    fn poll(
+        &mut self,
+        feed: &mut impl Feed,
+        data: &Capability<u64>,
+        durable: &ProbeHandle<u64>,
+        reached: &mut Vec<PartitionEnd>,
+    ) -> Option<Polled> {
+        self.inflight.settle(durable);
+        let budget_bytes = self
+            .inflight_bytes_max
+            .saturating_sub(self.inflight.bytes)
+            .min(POLL_BYTES);
+        if budget_bytes == 0 {
+            return None;
+        }
+        let tick = *data.time();
+        let mut output = self.records.activate();
+        let mut session = output.session_with_builder(data);
+        session.builder().route_to(self.workers);
+        let mut sent_bytes = 0;
+        let mut give = |record: RecordRef<'_>| {
+            sent_bytes += record.size_bytes();
+            session.give(record);
+        };
+        let polled = feed.poll(tick, budget_bytes, &mut give, reached);
+        drop(session);
+        if sent_bytes > 0 {
+            self.inflight.sent(tick, sent_bytes);
+        }
+        Some(polled)
+    }
+}
+
 /// A source's outputs and how to wake it.
 pub struct Sourced<'scope> {
     /// Its records, for the routed exchange.
@@ -125,14 +169,18 @@ pub fn source<'scope, F: Feed + 'static>(
     // Control is connected to neither output: a source's time is its own capability.
     let (records, record_stream) = builder.new_output_connection::<Records, _>([]);
     let (ends, end_stream) = builder.new_output_connection::<Vec<PartitionEnd>, _>([]);
-    let mut records = OutputBuilder::<u64, RoutedBuilder>::from(records);
+    let mut outlet = Outlet {
+        records: OutputBuilder::from(records),
+        workers,
+        inflight: InFlight::default(),
+        inflight_bytes_max,
+    };
     let mut ends = OutputBuilder::<u64, CapacityContainerBuilder<Vec<PartitionEnd>>>::from(ends);
     builder.build(move |mut capabilities| {
         let mut held: Option<(Capability<u64>, Capability<u64>)> = capabilities
             .pop()
             .and_then(|end| Some((capabilities.pop()?, end)));
         let mut log = ControlLog::new(tick_ms);
-        let mut inflight = InFlight::default();
         let mut reached = Vec::new();
         move |frontiers| {
             control.for_each(|capability, commands| {
@@ -152,33 +200,13 @@ pub fn source<'scope, F: Feed + 'static>(
             };
             data.downgrade(&tick);
             end.downgrade(&tick);
-            inflight.settle(&durable);
-            let budget_bytes = inflight_bytes_max
-                .saturating_sub(inflight.bytes)
-                .min(POLL_BYTES);
-            if budget_bytes == 0 {
-                // The next tick activates this operator again: its control frontier moves.
-                return;
-            }
-            let mut output = records.activate();
-            let mut session = output.session_with_builder(&*data);
-            session.builder().route_to(workers);
-            let mut sent_bytes = 0;
-            let mut give = |record: RecordRef<'_>| {
-                sent_bytes += record.size_bytes();
-                session.give(record);
-            };
-            let polled = feed.poll(tick, budget_bytes, &mut give, &mut reached);
-            drop(session);
-            if sent_bytes > 0 {
-                inflight.sent(tick, sent_bytes);
-            }
+            let polled = outlet.poll(&mut feed, data, &durable, &mut reached);
             if !reached.is_empty() {
                 ends.activate()
                     .session(&*end)
                     .give_iterator(reached.drain(..));
             }
-            if polled == Polled::More {
+            if polled == Some(Polled::More) {
                 activator.activate();
             }
         }

@@ -172,7 +172,7 @@ section! {
         /// What is done with a target that already holds rows.
         target_not_empty: TargetNotEmpty = TargetNotEmpty::Refuse, Built;
         /// What is done about a placeholder of an unchanged TOAST column.
-        unavailable: Unavailable = Unavailable::Refuse, Later;
+        unavailable: Unavailable = Unavailable::Refuse, Built;
     }
 }
 
@@ -208,7 +208,7 @@ section! {
     /// The durable state of the job.
     pub struct CheckpointConfig {
         /// `file:PATH`, or s3://, gs://, az://.
-        store: String = "file:./state".to_owned(), Later;
+        store: String = "file:./state".to_owned(), Built;
         /// How often.
         interval: Duration = Duration::from_secs(10), Later;
     }
@@ -247,7 +247,7 @@ section! {
         /// Length of a step of logical time, in ms, 1 to 1000.
         tick_ms: u64 = 20, Built;
         /// Markers of the whole job (about 16 bytes each); at it READs wait.
-        markers_max: u64 = 200_000_000, Built;
+        markers_max: u64 = 200_000_000, Later;
     }
 }
 

@@ -180,7 +180,15 @@ fn wrong_types_say_found_expected_example() {
             &["`sink.kind`", "\"postgresql\"", "\"postgres\""],
         ),
         ("job = 5\n", &["`job`", "text in quotes"]),
-        ("job = \"\"\n", &["`job`"]),
+    ] {
+        refused(parse(text), parts);
+    }
+}
+
+#[test]
+fn wrong_shapes_say_what_is_expected() {
+    for (text, parts) in [
+        ("job = \"\"\n", &["`job`"][..]),
         ("[[table]]\nkey = \"id\"\n", &["`table.0.key`", "a list"]),
         (
             "[source]\nstart = \"now\"\n",

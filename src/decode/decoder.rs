@@ -3,16 +3,18 @@
 //! Invariant: a row comes out only with the fingerprint of a key that the gate has let pass. An
 //! error leaves the decoder as it was, so the next record can be decoded.
 
-use super::envelope::{Payload, Source};
+mod owner;
+
+use self::owner::{Owner, ambiguous};
+use super::envelope::Payload;
 use super::error::{DecodeError, Side};
 use super::framing::{Opened, open};
 use super::kind::{self, Kind};
 use super::recent::Recent;
-use super::scan::{Broken, Scanner};
-use super::text::unescape;
-use super::{DecodeSettings, Decoded, EmptyValue, Ignored, OtherTables};
+use super::scan::Broken;
+use super::{DecodeSettings, Decoded, EmptyValue, Ignored};
+use crate::key::KeyGate;
 use crate::key::reader::{KeyFault, KeyReader, Place};
-use crate::key::{KeyGate, Logical};
 use crate::table::{Role, Table};
 use crate::topic::RawRecord;
 use headwater_operators::fingerprint::{Fingerprinter, TableFingerprinter};
@@ -53,25 +55,11 @@ struct Topic {
     flattened: bool,
 }
 
-/// Whose row a record is.
-#[derive(Clone, Copy, Debug)]
-enum Owner {
-    /// Index of the topic's reader.
-    Reader(usize),
-    /// Nobody's.
-    Ignored(Ignored),
-    /// The record does not say.
-    Unnamed,
-}
-
-/// A value, read in one pass.
-enum Value<'a> {
-    Tombstone,
-    Object {
-        payload: Payload<'a>,
-        text: &'a [u8],
-        schema: Option<&'a [u8]>,
-    },
+/// A JSON object, read in one pass.
+struct Object<'a> {
+    payload: Payload<'a>,
+    text: &'a [u8],
+    schema: Option<&'a [u8]>,
 }
 
 /// A row whose table is known, before its key is read.
@@ -148,15 +136,11 @@ impl Decoder {
     ) -> Result<Decoded<'a>, DecodeError> {
         let role = self.topics[topic.0].role;
         let decided = match self.value(topic, raw)? {
-            Value::Tombstone if role == Role::Snapshot => {
+            None if role == Role::Snapshot => {
                 return Ok(Decoded::Ignored(Ignored::SnapshotTombstone));
             }
-            Value::Tombstone => self.tombstone(topic, raw)?,
-            Value::Object {
-                payload,
-                text,
-                schema,
-            } => self.object(topic, raw, &payload, text, schema)?,
+            None => self.tombstone(topic, raw)?,
+            Some(object) => self.object(topic, raw, &object)?,
         };
         match decided {
             Decided::Row(found) => self.row(topic, raw, &found),
@@ -188,13 +172,18 @@ impl Decoder {
         Ok((table, self.tables[table].fingerprinter.of(&self.canonical)))
     }
 
-    fn value<'a>(&mut self, topic: TopicId, raw: &RawRecord<'a>) -> Result<Value<'a>, DecodeError> {
+    /// The object that is the value; none when it is a tombstone.
+    fn value<'a>(
+        &mut self,
+        topic: TopicId,
+        raw: &RawRecord<'a>,
+    ) -> Result<Option<Object<'a>>, DecodeError> {
         let Some(text) = raw.value else {
-            return Ok(Value::Tombstone);
+            return Ok(None);
         };
         if text.is_empty() {
             return match self.settings.empty_value {
-                EmptyValue::Tombstone => Ok(Value::Tombstone),
+                EmptyValue::Tombstone => Ok(None),
                 EmptyValue::Poison => Err(DecodeError::EmptyValue),
             };
         }
@@ -215,12 +204,12 @@ impl Decoder {
         opened.finish().map_err(bad)?;
         remember(&mut topic.value_schema, &opened);
         match payload {
-            Some(payload) => Ok(Value::Object {
+            Some(payload) => Ok(Some(Object {
                 payload,
                 text: &text[start..end],
                 schema: opened.schema(),
-            }),
-            None if first == b'n' => Ok(Value::Tombstone),
+            })),
+            None if first == b'n' => Ok(None),
             None => Err(DecodeError::NotARow {
                 found: "a bare JSON value",
                 cure: "Let the connector write Debezium's own JSON to this topic.",
@@ -265,10 +254,9 @@ impl Decoder {
         &mut self,
         topic: TopicId,
         raw: &RawRecord<'a>,
-        payload: &Payload<'a>,
-        text: &'a [u8],
-        schema: Option<&'a [u8]>,
+        object: &Object<'a>,
     ) -> Result<Decided<'a>, DecodeError> {
+        let payload = &object.payload;
         let envelope = payload.is_envelope();
         if envelope {
             if kind::op_letter(payload.op)? == 'm' {
@@ -304,7 +292,7 @@ impl Decoder {
         } else {
             self.topics[topic.0].flattened = true;
             let kind = kind::of_flattened(payload, role, name)?;
-            (kind, Some((Place::After, text)), None)
+            (kind, Some((Place::After, object.text)), None)
         };
         Ok(match kind {
             Kind::Ignored(ignored) => Decided::Ignored(ignored),
@@ -315,85 +303,10 @@ impl Decoder {
                 read_time_ms,
                 row,
                 before,
-                schema,
+                schema: object.schema,
                 value: raw.value.unwrap_or_default(),
             }),
         })
-    }
-
-    /// Whose record it is, by the source block or its flattened form.
-    fn owner(
-        &mut self,
-        topic: TopicId,
-        raw: &RawRecord<'_>,
-        payload: &Payload<'_>,
-    ) -> Result<Owner, DecodeError> {
-        let state = &self.topics[topic.0];
-        let (space, table) = match (&payload.source, &payload.flat) {
-            (Some(source), _) => (namespace(source), source.table),
-            (None, flat) => (flat.schema, flat.table),
-        };
-        let table = table.filter(|table| !table.is_empty());
-        let Some(table) = table else {
-            return match state.readers.len() {
-                1 => Ok(Owner::Reader(0)),
-                _ => self.owner_by_key(topic, raw.key.unwrap_or_default()),
-            };
-        };
-        let named = |reader: &KeyReader| is_name(&self.tables[reader.table()].name, space, table);
-        if let Some(reader) = state.readers.iter().position(named) {
-            return Ok(Owner::Reader(reader));
-        }
-        let signal = self.settings.signal_table.as_deref();
-        if signal.is_some_and(|name| is_name(name, space, table))
-            || kind::looks_like_signal(payload)
-        {
-            return Ok(Owner::Ignored(Ignored::Signal));
-        }
-        if state.readers.len() > 1 || self.settings.other_tables == OtherTables::Ignore {
-            return Ok(Owner::Ignored(Ignored::OtherTable));
-        }
-        let text = |raw: &[u8]| String::from_utf8_lossy(raw).into_owned();
-        let space = space.map_or_else(String::new, |space| text(space) + ".");
-        Err(DecodeError::UnknownTable {
-            found: space + &text(table),
-            expected: self.tables[state.readers[0].table()].name.clone(),
-        })
-    }
-
-    /// Whose record it is, by its key alone: the name of its schema, else its columns.
-    #[cold]
-    fn owner_by_key(&self, topic: TopicId, key: &[u8]) -> Result<Owner, DecodeError> {
-        let state = &self.topics[topic.0];
-        let bad = |broken| bad_json(Side::Key, broken);
-        check_text(key, Side::Key)?;
-        let mut opened = open(key, self.settings.key_framing, None).map_err(bad)?;
-        let text = opened.scanner.value().map_err(bad)?;
-        if let Some(Some((Some(name), _))) = opened.schema().map(Logical::whole)
-            && let Some(path) = name.strip_suffix(".Key")
-        {
-            let of = |reader: &KeyReader| {
-                let before = path.strip_suffix(&self.tables[reader.table()].name);
-                before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-            };
-            if let Some(reader) = state.readers.iter().position(of) {
-                return Ok(Owner::Reader(reader));
-            }
-        }
-        let names = member_names(text).map_err(bad)?;
-        let mut fitting =
-            state
-                .readers
-                .iter()
-                .enumerate()
-                .filter(|(_, reader)| match reader.wanted() {
-                    Some(wanted) => wanted.iter().all(|column| names.contains(column)),
-                    None => self.gate.has_columns(reader.table(), &names),
-                });
-        match (fitting.next(), fitting.next()) {
-            (Some((reader, _)), None) => Ok(Owner::Reader(reader)),
-            _ => Ok(Owner::Unnamed),
-        }
     }
 
     /// Reads the key of a found row and puts it together.
@@ -568,42 +481,6 @@ fn remember(known: &mut Option<Box<[u8]>>, opened: &Opened<'_>) {
     }
 }
 
-/// The first part of a table's name: its schema, or the database where there are no schemas.
-fn namespace<'a>(source: &Source<'a>) -> Option<&'a [u8]> {
-    let schema = source.schema.filter(|schema| !schema.is_empty());
-    schema.or(source.db.filter(|db| !db.is_empty()))
-}
-
-/// Whether `name` is `space.table`, or `table` alone when there is no space.
-#[inline]
-fn is_name(name: &str, space: Option<&[u8]>, table: &[u8]) -> bool {
-    let name = name.as_bytes();
-    match space {
-        Some(space) => name
-            .strip_prefix(space)
-            .and_then(|rest| rest.strip_prefix(b"."))
-            .is_some_and(|rest| rest == table),
-        None => {
-            let tail = name.rsplit(|byte| *byte == b'.').next();
-            tail.is_some_and(|tail| tail == table)
-        }
-    }
-}
-
-fn member_names(text: &[u8]) -> Result<Vec<String>, Broken> {
-    let mut names = Vec::new();
-    let mut scanner = Scanner::new(text);
-    if scanner.peek() == b'{' {
-        let mut members = scanner.object()?;
-        while let Some(name) = scanner.member(&mut members)? {
-            let name = std::str::from_utf8(name).ok().and_then(unescape);
-            names.extend(name.map(std::borrow::Cow::into_owned));
-            scanner.value()?;
-        }
-    }
-    Ok(names)
-}
-
 #[inline]
 fn check_text(text: &[u8], side: Side) -> Result<(), DecodeError> {
     if let Some(&first @ (0 | 1)) = text.first() {
@@ -625,13 +502,5 @@ fn bad_json(side: Side, broken: Broken) -> DecodeError {
         side,
         at: broken.at,
         what: broken.what,
-    }
-}
-
-#[cold]
-fn ambiguous() -> DecodeError {
-    DecodeError::AmbiguousTable {
-        what: "Give each table its own topic, or let the records name it: keep the source block, \
-               or add.fields=source.schema,source.table, or schemas in the keys.",
     }
 }

@@ -1,8 +1,8 @@
 //! Rows and keys for sinks: columns by name, as raw JSON or typed by the schema that came along.
 //!
 //! [`RowReader`] finds the row in a value (`after` of an envelope, or a flattened row without its
-//! helper members) and the columns of a key, bare or framed alike. [`Column::cell`] gives a value as
-//! SQL takes it. Absent, null and present stay three things: an absent column is not given.
+//! helper members) and the columns of a key, bare or framed alike. [`Column::cell`] gives a value
+//! as SQL takes it. Absent, null and present stay three things: an absent column is not given.
 //!
 //! It cannot type what came without a schema: a decimal in base64 is then text, a time a number.
 

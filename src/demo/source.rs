@@ -121,14 +121,11 @@ impl Source {
                     scope.spawn(move || self.writer(writer, writes / writers, time, stop))
                 })
                 .collect();
-            threads
-                .into_iter()
-                .map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(Error::failed("a writer panicked")))
-                })
-                .collect()
+            threads.into_iter().try_for_each(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::failed("a writer panicked")))
+            })
         });
         self.writers_done.store(true, Ordering::Release);
         result
@@ -155,7 +152,7 @@ impl Source {
             let due = time.mul_f64(number as f64 / writes as f64);
             std::thread::sleep(due.saturating_sub(started.elapsed()));
             let id = 1 + random.next() % self.keys;
-            let result = if random.next() % DELETE_EVERY == 0 {
+            let result = if random.next().is_multiple_of(DELETE_EVERY) {
                 delete.execute([id])
             } else {
                 upsert.execute(rusqlite::params![

@@ -86,19 +86,24 @@ impl KeyGate {
     ///
     /// # Panics
     /// When `table` is no index of the tables that the gate was made for.
-    pub fn observe(&self, table: usize, role: Role, shape: &KeyShape) -> Result<(), KeyMismatch> {
+    pub fn observe(
+        &self,
+        table: usize,
+        role: Role,
+        shape: &KeyShape,
+    ) -> Result<(), Box<KeyMismatch>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let sides = &mut known[table];
         for at in [role, other(role)] {
             if let Some(before) = sides.of(at)
                 && before != shape
             {
-                return Err(KeyMismatch {
+                return Err(Box::new(KeyMismatch {
                     table: self.tables[table].name.clone(),
                     known: self.side(table, at, before),
                     found: self.side(table, role, shape),
                     configured: self.tables[table].key.is_some(),
-                });
+                }));
             }
         }
         *sides.of(role) = Some(shape.clone());

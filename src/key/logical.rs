@@ -109,7 +109,8 @@ impl Logical {
     }
 
     /// The type of a value without a schema, by its first byte; none for null and arrays.
-    /// An object is taken for a decimal of variable scale, the one object that Debezium has in keys.
+    /// An object is taken for a decimal of variable scale, the one object that Debezium has in
+    /// keys.
     pub fn of_bare(raw: &[u8]) -> Option<Logical> {
         match raw.first()? {
             b'-' | b'0'..=b'9' => Some(Logical::Number),

@@ -267,7 +267,7 @@ impl KeyReader {
         let columns = fields.iter().map(|field| (field.name.clone(), field.class));
         let shape = KeyShape::new(columns.collect());
         gate.observe(self.table, self.role, &shape)
-            .map_err(|mismatch| KeyFault::Gate(Box::new(mismatch)))?;
+            .map_err(KeyFault::Gate)?;
         self.plans.truncate(PLANS_MAX - 1);
         let plan = Plan {
             schema: schema.map(Box::from),

@@ -66,6 +66,7 @@ pub fn decode(config: &Config) -> DecodeSettings {
         },
         key_framing: framing(config.decode.key_framing),
         value_framing: framing(config.decode.value_framing),
+        pass_unavailable: config.sink.unavailable == choices::Unavailable::Pass,
         signal_table: config.decode.signal_table.clone(),
         other_tables: match config.decode.other_tables {
             choices::OtherTables::Refuse => OtherTables::Refuse,

@@ -123,3 +123,20 @@ fn with_the_rule_off_the_stale_row_wins() {
         check(&case).expect_err("the runner must see a stale row");
     }
 }
+
+#[test]
+fn a_mutation_without_all_its_columns_is_refused() {
+    let own = folders()[0].clone();
+    for id in ["B28", "B29"] {
+        let case = cases(&own).into_iter().find(|case| case.id == id);
+        let case = case.expect("it is there");
+        let order: Vec<usize> = (0..case.steps.len()).collect();
+        let given = runner::run(&case, &case.runs[0], &order, 2);
+        assert_eq!(given.outcome, "refused", "{}", given.message);
+        assert!(
+            given.message.contains("unavailable value"),
+            "{}",
+            given.message
+        );
+    }
+}

@@ -386,7 +386,7 @@ fn job(
     })
 }
 
-/// Starts the workers; each takes a step when it is given a turn, and ends when it is given `false`.
+/// Starts the workers; each takes a step when it is given a turn, and ends when given `false`.
 fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::WorkerGuards<()>) {
     let mut turns = Vec::new();
     let mut ends = Vec::new();

@@ -52,7 +52,9 @@ fn text_files() -> Vec<File> {
     let text = |(path, bytes): &(String, Vec<u8>)| {
         str::from_utf8(bytes).ok().map(|text| File::new(path, text))
     };
-    files.iter().filter_map(text).collect()
+    let mut files: Vec<File> = files.iter().filter_map(text).collect();
+    modules::spare_test_modules(&mut files);
+    files
 }
 
 #[test]
@@ -168,6 +170,49 @@ fn an_undeclared_file_is_seen() {
     assert_eq!(
         modules::undeclared(&files),
         ["src/dead.rs", "tests/support/d.rs"]
+    );
+}
+
+#[test]
+fn a_file_declared_for_tests_alone_is_no_product() {
+    let unwraps = "//! a\nfn a() { b().unwrap(); }\n";
+    let mut files = [
+        File::new(
+            "src/lib.rs",
+            concat!(
+                "mod a;\n#[cfg(test)]\nmod rig;\n#[cfg(test)]\npub(crate) mod both;\n",
+                "// #[cfg(test)]\nmod plain;\n#[cfg(not(test))]\nmod stub;\n"
+            ),
+        ),
+        File::new("src/a.rs", "#[path = \"both.rs\"]\nmod b;\nmod own;\n"),
+        File::new("src/a/own.rs", unwraps),
+        File::new("src/rig.rs", &format!("{unwraps}mod part;\n")),
+        File::new("src/rig/part.rs", unwraps),
+        File::new("src/both.rs", unwraps),
+        File::new("src/plain.rs", unwraps),
+        File::new("src/stub.rs", unwraps),
+        // No declaration leads here: it is judged as product.
+        File::new("src/dead.rs", unwraps),
+    ];
+    modules::spare_test_modules(&mut files);
+    let rule = RULES
+        .iter()
+        .find(|rule| rule.name == "no unwrap() in the product")
+        .expect("the rule is there");
+    let found: Vec<&str> = files
+        .iter()
+        .filter(|file| !(rule.find)(file).is_empty())
+        .map(|file| &*file.path)
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "src/a/own.rs",
+            "src/both.rs",
+            "src/plain.rs",
+            "src/stub.rs",
+            "src/dead.rs"
+        ]
     );
 }
 

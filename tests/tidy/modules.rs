@@ -1,6 +1,7 @@
-//! Finds `.rs` files that no crate declares.
+//! Finds `.rs` files that no crate declares, and those that are declared for tests alone.
 //!
-//! Invariant: a file is alive when a crate root reaches it by `mod` declarations.
+//! Invariant: a file is alive when a crate root reaches it by `mod` declarations. It is product
+//! when a root reaches it by declarations of which none is under `#[cfg(test)]`.
 //!
 //! It cannot see a `mod` inside an inline module, nor one that a macro makes.
 
@@ -34,6 +35,43 @@ pub(crate) fn undeclared(files: &[File]) -> Vec<String> {
         .collect()
 }
 
+/// Takes the product out of files that only a `#[cfg(test)] mod x;` leads to: they are test code.
+/// A file that a declaration of the product reaches as well stays product.
+pub(crate) fn spare_test_modules(files: &mut [File]) {
+    let mut for_tests = Vec::new();
+    let mut product: BTreeSet<String> = BTreeSet::new();
+    let mut open: Vec<String> = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        if is_root(&file.path) {
+            open.push(file.path.clone());
+        }
+        let in_product = declared_in(file, &file.product);
+        for_tests.extend(
+            declared(file)
+                .into_iter()
+                .filter(|p| !in_product.contains(p)),
+        );
+    }
+    while let Some(path) = open.pop() {
+        if product.insert(path.clone())
+            && let Some(file) = files.iter().find(|file| file.path == path)
+        {
+            open.extend(declared_in(file, &file.product));
+        }
+    }
+    // What a test module declares is test code too.
+    let mut tests = BTreeSet::new();
+    while let Some(path) = for_tests.pop() {
+        if product.contains(&path) || !tests.insert(path.clone()) {
+            continue;
+        }
+        if let Some(file) = files.iter_mut().find(|file| file.path == path) {
+            file.product.clear();
+            for_tests.extend(declared(file));
+        }
+    }
+}
+
 fn is_root(path: &str) -> bool {
     let inside = path.strip_prefix("operators/").unwrap_or(path);
     if ["src/lib.rs", "src/main.rs", "build.rs"].contains(&inside) {
@@ -50,6 +88,11 @@ fn is_root(path: &str) -> bool {
 }
 
 fn declared(file: &File) -> Vec<String> {
+    declared_in(file, &file.code)
+}
+
+/// What `code`, all of the file's code or its product, declares.
+fn declared_in(file: &File, code: &str) -> Vec<String> {
     let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
     let own = if is_root(&file.path) || name == "mod.rs" {
         folder.to_owned()
@@ -57,8 +100,8 @@ fn declared(file: &File) -> Vec<String> {
         file.path.trim_end_matches(".rs").to_owned()
     };
     let mut paths = Vec::new();
-    for at in words(&file.code, "mod") {
-        let rest = file.code[at + 3..].trim_start();
+    for at in words(code, "mod") {
+        let rest = code[at + 3..].trim_start();
         let Some((name, _)) = rest.split_once(';') else {
             continue;
         };

@@ -2,6 +2,12 @@
 //!
 //! It cannot hide noise: the caller interleaves and takes the best.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a bench is a caller: it owns the clock and the port of its second process"
+)]
+
 use headwater_operators::record::RecordRef;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

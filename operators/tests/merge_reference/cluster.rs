@@ -234,8 +234,8 @@ fn out<'scope>(
     }
 }
 
-/// Passes control on, but only while the coordinator lets it: time then lags at this consumer, as it
-/// does when a message of another process is late.
+/// Passes control on, but only while the coordinator lets it: time then lags at this consumer, as
+/// it does when a message of another process is late.
 fn lag<'scope>(
     control: StreamVec<'scope, u64, Command>,
     shared: Shared,

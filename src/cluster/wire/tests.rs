@@ -20,7 +20,11 @@ fn hello() -> Hello {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     /// Whatever decodes encodes to the same bytes: one form for one hello, and no panic on any.
     #[test]

@@ -55,20 +55,29 @@ fn keys_of_all_forms() {
 }
 
 fn schema_of(fields: &str) -> String {
-    format!(
-        r#"{{"type":"struct","fields":[{{"type":"struct","fields":[{fields}],"field":"after"}},{{"type":"struct","fields":[],"field":"source"}}]}}"#
-    )
+    let after = format!(r#"{{"type":"struct","fields":[{fields}],"field":"after"}}"#);
+    let source = r#"{"type":"struct","fields":[],"field":"source"}"#;
+    format!(r#"{{"type":"struct","fields":[{after},{source}]}}"#)
 }
 
 #[test]
 fn typed_by_the_schema() {
-    let decimal = r#"{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"},"field":"total"}"#;
-    let wide = r#"{"type":"struct","fields":[],"name":"io.debezium.data.VariableScaleDecimal","field":"wide"}"#;
+    let decimal = concat!(
+        r#"{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","#,
+        r#""parameters":{"scale":"2"},"field":"total"}"#
+    );
+    let wide = concat!(
+        r#"{"type":"struct","fields":[],"#,
+        r#""name":"io.debezium.data.VariableScaleDecimal","field":"wide"}"#
+    );
     let at = r#"{"type":"int64","name":"io.debezium.time.MicroTimestamp","field":"at"}"#;
     let day = r#"{"type":"int32","name":"io.debezium.time.Date","field":"day"}"#;
     let blob = r#"{"type":"bytes","field":"blob"}"#;
     let schema = schema_of(&[decimal, wide, at, day, blob].join(","));
-    let after = r#"{"total":"ATo=","wide":{"scale":0,"value":"AKtUqYzrHwrS"},"at":1767319445678901,"day":20455,"blob":"AAE="}"#;
+    let after = concat!(
+        r#"{"total":"ATo=","wide":{"scale":0,"value":"AKtUqYzrHwrS"},"#,
+        r#""at":1767319445678901,"day":20455,"blob":"AAE="}"#
+    );
     let value =
         format!(r#"{{"schema":{schema},"payload":{{"op":"u","after":{after},"source":{{}}}}}}"#);
     let mut reader = RowReader::new(Framing::Auto);

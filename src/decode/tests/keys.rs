@@ -6,9 +6,9 @@ use crate::table::Role;
 use headwater_operators::record::Op;
 
 fn schema_key(name: &str, fields: &str, payload: &str) -> String {
-    format!(
-        r#"{{"schema":{{"type":"struct","fields":[{fields}],"optional":false,"name":"{name}.Key"}},"payload":{payload}}}"#
-    )
+    let last = format!(r#""optional":false,"name":"{name}.Key""#);
+    let schema = format!(r#"{{"type":"struct","fields":[{fields}],{last}}}"#);
+    format!(r#"{{"schema":{schema},"payload":{payload}}}"#)
 }
 
 fn field(kind: &str, name: &str) -> String {
@@ -219,7 +219,10 @@ fn keys_that_cannot_be_read() {
         "\u{0}\u{0}\u{0}\u{0}\u{1}\u{2}",
         r#"{"id":"\ud800"}"#,
         r#"{"schema":{"type":"struct","fields":[]},"payload":{"id":1}}"#,
-        r#"{"schema":{"type":"struct","fields":[{"type":"string","field":"id"}]},"payload":{"id":1}}"#,
+        concat!(
+            r#"{"schema":{"type":"struct","fields":[{"type":"string","field":"id"}]},"#,
+            r#""payload":{"id":1}}"#
+        ),
     ] {
         let mut rig = Rig::hello();
         for _ in 0..2 {

@@ -55,9 +55,9 @@ fn a_tombstone_without_its_delete() {
     // By the name of the key's schema.
     let mut rig = two_tables();
     let key = |name: &str| {
-        format!(
-            r#"{{"schema":{{"type":"struct","fields":[{{"type":"int32","field":"id"}}],"name":"app.{name}.Key"}},"payload":{{"id":1}}}}"#
-        )
+        let fields = r#"[{"type":"int32","field":"id"}]"#;
+        let schema = format!(r#"{{"type":"struct","fields":{fields},"name":"app.{name}.Key"}}"#);
+        format!(r#"{{"schema":{schema},"payload":{{"id":1}}}}"#)
     };
     let got = rig.row(Role::Mutations, Some(&key("public.orders")), None);
     assert_eq!(got.table, 1);

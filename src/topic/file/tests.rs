@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::topic::{END_HEADER, RawRecord};
-use proptest::prelude::*;
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert_eq, proptest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -147,7 +147,8 @@ proptest! {
         prop_assert_eq!(ranges, vec![OffsetRange { low: base, high }]);
         let from = records.get(start).map_or(high, |(record, _)| record.offset);
         let mut reader = reader(dir.path(), 0, from);
-        let expected: Vec<_> = records.iter().skip(start).map(|(record, _)| record.clone()).collect();
+        let rest = records.iter().skip(start);
+        let expected: Vec<_> = rest.map(|(record, _)| record.clone()).collect();
         prop_assert_eq!(records_of(&mut *reader).expect("read"), expected);
         prop_assert_eq!(reader.next_offset(0), high);
     }

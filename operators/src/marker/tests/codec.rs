@@ -1,6 +1,6 @@
 //! Runs as bytes: what is written is read, and no other bytes make a run or a panic.
 
-use proptest::prelude::*;
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::{fingerprint, run_of, worker_range};
 use crate::marker::run::CHUNK_ENTRIES;

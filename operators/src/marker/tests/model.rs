@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use proptest::prelude::*;
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, TestCaseError, prop, prop_assert, prop_assert_eq, prop_oneof,
+    proptest,
+};
 
 use super::{TICK_MS, fingerprint, small, worker_range};
 use crate::marker::{MarkerArrangement, MarkerStats, MarkerStore, Run};

@@ -1,6 +1,6 @@
 //! The marked ticks: exact while they fit, on the safe side when they do not.
 
-use proptest::prelude::*;
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::TICK_MS;
 use crate::marker::MarkedTicks;
