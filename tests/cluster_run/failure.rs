@@ -131,12 +131,16 @@ fn another_secret_at_one_process_ends_both() {
         let flags = ["--once", "--set", "cluster.deadline=3s", "--set", &secret];
         process(&bench, number, &flags)
     };
-    for child in [start(0, "one"), start(1, "another")] {
+    let running = [start(0, "one"), start(1, "another")];
+    let mut said = String::new();
+    for child in running {
         let ended = child.end(LIMIT);
         assert!(matches!(ended.code, Some(1 | 2)), "{}", ended.err);
-        assert!(ended.err.contains("secret"), "{}", ended.err);
-        assert!(!ended.err.contains("sixteen"), "{}", ended.err);
+        said.push_str(&ended.err);
     }
+    // The one that gives up last may only see that the other is gone.
+    assert!(said.contains("secret"), "{said}");
+    assert!(!said.contains("sixteen"), "{said}");
     assert!(bench.jsonl().is_empty());
 }
 
