@@ -23,7 +23,7 @@ pub struct Placeholders {
 impl Default for Placeholders {
     fn default() -> Self {
         Placeholders {
-            forms: FORMS.map(|form| Finder::new(form)),
+            forms: FORMS.map(Finder::new),
         }
     }
 }
