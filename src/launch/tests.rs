@@ -1,0 +1,140 @@
+//! Whole runs on topics in memory and the wall's clock that end badly, or must not end well.
+
+use super::local;
+use crate::clock::RunningTime;
+use crate::decode::DecodeSettings;
+use crate::error::{Error, ErrorKind};
+use crate::failure::Failures;
+use crate::job::{Finish, Job, Panel, Partitions, Settings};
+use crate::key::KeyGate;
+use crate::outcome::judge;
+use crate::table::Table;
+use crate::topic::Assignment;
+use crate::topic::memory::{MemoryTopics, OwnedRecord};
+use headwater_operators::decide::OnForgotten;
+use headwater_operators::record::Records;
+use headwater_operators::retention::KeepMarkers;
+use headwater_operators::sink::Outlet;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// Durable at once, and nowhere.
+struct Nowhere(u64);
+
+impl Outlet for Nowhere {
+    fn push(&mut self, _: Records) -> u64 {
+        self.0 += 1;
+        self.0 - 1
+    }
+
+    fn durable(&mut self) -> u64 {
+        self.0
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        tick_ms: 5,
+        inflight_bytes_max: 1 << 20,
+        reads_inflight_bytes_max: 1 << 20,
+        reads_per_second_max: None,
+        keep_markers: KeepMarkers::UntilReady {
+            open_late_max_ms: 1000,
+        },
+        start_margin_ms: 1000,
+        on_forgotten: OnForgotten::Quarantine,
+        rule: true,
+        finish: Finish::EndRecords,
+        decode: DecodeSettings::default(),
+    }
+}
+
+fn table(name: &str, mutations: &str, snapshot: &str) -> Table {
+    Table {
+        name: name.to_owned(),
+        mutations: mutations.to_owned(),
+        snapshot: snapshot.to_owned(),
+        key: None,
+    }
+}
+
+fn assigned(topics: &[(&str, u32)]) -> Vec<Assignment> {
+    let of = |(topic, count): &(&str, u32)| {
+        let topic = (*topic).to_owned();
+        (0..*count).map(move |partition| Assignment {
+            topic: topic.clone(),
+            partition,
+            next_offset: 0,
+        })
+    };
+    topics.iter().flat_map(of).collect()
+}
+
+fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Settings) -> Job {
+    Job {
+        gate: Arc::new(KeyGate::new(&tables)),
+        tables,
+        partitions: of,
+        generation_id: "g1".to_owned(),
+        topics: Arc::new(topics.clone()),
+        outlet: Box::new(|_, _| Box::new(Nowhere(0))),
+        clock: Arc::new(RunningTime::start()),
+        settings,
+        secret: [7; 16],
+        failures: Arc::new(Failures::default()),
+        panel: Arc::new(Panel::default()),
+    }
+}
+
+/// One table, topics `m` and `s` of so many partitions.
+fn one_table(topics: &MemoryTopics, partitions: u32, settings: Settings) -> Job {
+    topics.create("m", partitions as usize);
+    topics.create("s", partitions as usize);
+    let of = Partitions {
+        mutations: assigned(&[("m", partitions)]),
+        snapshot: assigned(&[("s", partitions)]),
+    };
+    job(topics, vec![table("public.hello", "m", "s")], of, settings)
+}
+
+fn record(table: &str, snapshot: bool, key: &str) -> OwnedRecord {
+    let op = if snapshot { "r" } else { "u" };
+    let value = format!(
+        r#"{{"before":null,"after":{key},"op":"{op}","ts_ms":1,"source":{{"name":"a","ts_ms":1,
+        "snapshot":"{snapshot}","schema":"public","table":"{table}","lsn":1}}}}"#
+    );
+    OwnedRecord::new(Some(key), Some(&value))
+}
+
+/// Runs to the end; the error of the run, or of its judgement. A run that hangs fails the test.
+fn end(job: Job, workers: usize) -> Result<(), Error> {
+    let job = Arc::new(job);
+    let (told, tells) = channel();
+    std::thread::spawn(move || {
+        let ended = local(&job, workers, || {});
+        let judged = judge(&job.panel.shown(), &job.settings).map(|_| ());
+        let _ = told.send(ended.and(judged));
+    });
+    tells
+        .recv_timeout(Duration::from_secs(20))
+        .expect("the run must end")
+}
+
+#[test]
+fn a_forgotten_marker_at_one_worker_ends_all_of_them() {
+    let topics = MemoryTopics::default();
+    let mut settings = settings();
+    settings.keep_markers = KeepMarkers::Ttl { ttl_ms: 20 };
+    settings.on_forgotten = OnForgotten::Fail;
+    let job = one_table(&topics, 2, settings);
+    topics.append("m", 0, record("hello", false, r#"{"id":1}"#));
+    let later = topics.clone();
+    let snapshot = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        later.append("s", 0, record("hello", true, r#"{"id":1}"#));
+    });
+    let error = end(job, 3).expect_err("the READ may be stale");
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    snapshot.join().expect("it only appends");
+}
