@@ -14,9 +14,11 @@ use crate::outcome;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Topics;
+use crate::topic::growth::growth_error;
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::report::Reports;
 use headwater_operators::source::PartitionEnd;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use timely::dataflow::ProbeHandle;
@@ -53,6 +55,8 @@ pub struct Coordinator {
     settings: Settings,
     topics: Arc<dyn Topics>,
     names: [Vec<String>; 2],
+    /// Partitions of each topic that are read.
+    read: Arc<BTreeMap<String, u32>>,
     tables: Vec<u16>,
     failures: Arc<Failures>,
     panel: Arc<Panel>,
@@ -74,6 +78,7 @@ impl Coordinator {
             settings: job.settings.clone(),
             topics: Arc::clone(&job.topics),
             names: [Role::Mutations, Role::Snapshot].map(|role| topic_names(&job.tables, role)),
+            read: Arc::new(partitions.counts()),
             tables: (0..job.tables.len())
                 .map(|table| u16::try_from(table).expect("fewer than 65,536 tables"))
                 .collect(),
@@ -189,10 +194,15 @@ impl Coordinator {
     fn ask(&mut self, role: Role) {
         let (answer, asked) = channel();
         let topics = Arc::clone(&self.topics);
-        let names = self.names[role as usize].clone();
+        let names = self.names.clone();
+        let read = Arc::clone(&self.read);
         std::thread::spawn(move || {
+            let ends = || {
+                all_read(&*topics, &names, &read)?;
+                ends(&*topics, &names[role as usize])
+            };
             // Nobody waits for the answer when the job has ended meanwhile.
-            let _ = answer.send(ends(&*topics, &names));
+            let _ = answer.send(ends());
         });
         self.asked = Some((role, asked));
     }
@@ -238,6 +248,40 @@ impl Coordinator {
         self.panel.show(shown.clone());
         shown
     }
+}
+
+/// Refuses topics with partitions that nobody reads: their records would be missing silently.
+fn all_read(
+    topics: &dyn Topics,
+    names: &[Vec<String>; 2],
+    read: &BTreeMap<String, u32>,
+) -> Result<(), Error> {
+    for (role, name) in [Role::Mutations, Role::Snapshot]
+        .into_iter()
+        .flat_map(|role| names[role as usize].iter().map(move |name| (role, name)))
+    {
+        let (known, found) = (
+            read.get(name).copied().unwrap_or(0),
+            topics.partition_count(name)?,
+        );
+        let error = match role {
+            Role::Mutations => growth_error(name, known, found),
+            Role::Snapshot => (known != found).then(|| unread(name, known, found)),
+        };
+        if let Some(error) = error {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn unread(name: &str, known: u32, found: u32) -> Error {
+    Error::refused(format!(
+        "snapshot topic {name} has partitions that were not read"
+    ))
+    .line(format!("found     {found} partitions"))
+    .line(format!("expected  {known}, as at the start of this run"))
+    .line("READs in the others are missing in the target. Start the job again; it reads all.")
 }
 
 /// The high watermarks of all partitions of these topics.

@@ -138,3 +138,17 @@ fn a_forgotten_marker_at_one_worker_ends_all_of_them() {
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     snapshot.join().expect("it only appends");
 }
+
+#[test]
+fn a_partition_that_came_after_the_start_is_not_lost() {
+    for (grown, word) in [("s", "snapshot topic s"), ("m", "mutation topic m")] {
+        let topics = MemoryTopics::default();
+        let job = one_table(&topics, 1, settings());
+        let key = r#"{"id":2}"#;
+        topics.append(grown, 1, record("hello", grown == "s", key));
+        topics.append("s", 0, OwnedRecord::end_of_snapshot("g1"));
+        let error = end(job, 2).expect_err("partition 1 is read by nobody");
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+        assert!(error.text.contains(word), "{error}");
+    }
+}
