@@ -10,6 +10,7 @@ use crate::completion::{Completion, Next, Phase};
 use crate::error::Error;
 use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Settings, Shown, topic_names};
+use crate::key::KeyGate;
 use crate::outcome;
 use crate::status::Counts;
 use crate::table::Role;
@@ -57,6 +58,9 @@ pub struct Coordinator {
     names: [Vec<String>; 2],
     /// Partitions of each topic that are read.
     read: Arc<BTreeMap<String, u32>>,
+    gate: Arc<KeyGate>,
+    /// How many shapes of each worker were compared; they only grow.
+    compared: BTreeMap<usize, usize>,
     tables: Vec<u16>,
     failures: Arc<Failures>,
     panel: Arc<Panel>,
@@ -79,6 +83,8 @@ impl Coordinator {
             topics: Arc::clone(&job.topics),
             names: [Role::Mutations, Role::Snapshot].map(|role| topic_names(&job.tables, role)),
             read: Arc::new(partitions.counts()),
+            gate: Arc::clone(&job.gate),
+            compared: BTreeMap::new(),
             tables: (0..job.tables.len())
                 .map(|table| u16::try_from(table).expect("fewer than 65,536 tables"))
                 .collect(),
@@ -110,6 +116,11 @@ impl Coordinator {
                 tables,
                 opened_at_ms: tick,
             });
+        }
+        if let Err(error) = self.compare_keys(observed.reports) {
+            // The next step of this worker ends the job; nothing is judged before.
+            self.failures.report(error);
+            return Vec::new();
         }
         for end in observed.ends {
             self.completion.partition_end(end);
@@ -143,6 +154,23 @@ impl Coordinator {
             commands.push(Command::Verdict { exit_code });
         }
         commands
+    }
+
+    /// Compares what the processes know of the keys: the two topics of a table may be read in two
+    /// processes, whose gates then never see both sides.
+    fn compare_keys(&mut self, reports: &Reports<Counts>) -> Result<(), Error> {
+        for (worker, counts) in reports.borrow().iter() {
+            let compared = self.compared.entry(*worker).or_default();
+            if *compared == counts.shapes.len() {
+                continue;
+            }
+            *compared = counts.shapes.len();
+            for known in &counts.shapes {
+                let seen = self.gate.observe(known.table, known.role, &known.shape);
+                seen.map_err(|mismatch| Error::refused(mismatch.to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     fn stop(&mut self, tick: u64, commands: &mut Vec<Command>) {

@@ -11,6 +11,7 @@ use crate::outcome::judge;
 use crate::table::Table;
 use crate::topic::Assignment;
 use crate::topic::memory::{MemoryTopics, OwnedRecord};
+use crate::worker;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::record::Records;
 use headwater_operators::retention::KeepMarkers;
@@ -151,4 +152,47 @@ fn a_partition_that_came_after_the_start_is_not_lost() {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert!(error.text.contains(word), "{error}");
     }
+}
+
+/// Two workers with a job each stand for two processes, which share no gate.
+#[test]
+fn keys_that_differ_are_seen_when_two_processes_read_the_two_topics() {
+    let topics = MemoryTopics::default();
+    let tables = || vec![table("public.a", "ma", "sa"), table("public.b", "mb", "sb")];
+    // Table b: mutations are read by worker 1, READs by worker 0.
+    let of = Partitions {
+        mutations: assigned(&[("ma", 1), ("mb", 1)]),
+        snapshot: assigned(&[("sa", 2), ("sb", 1)]),
+    };
+    for (topic, partitions) in [("ma", 1), ("mb", 1), ("sa", 2), ("sb", 1)] {
+        topics.create(topic, partitions);
+    }
+    topics.append("mb", 0, record("b", false, r#"{"id":1}"#));
+    topics.append("sb", 0, record("b", true, r#"{"id":1,"region":2}"#));
+    for (topic, partition) in [("sa", 0), ("sa", 1), ("sb", 0)] {
+        topics.append(topic, partition, OwnedRecord::end_of_snapshot("g1"));
+    }
+    let jobs = [(); 2].map(|()| Arc::new(job(&topics, tables(), of.clone(), settings())));
+    let (told, tells) = channel();
+    let of_workers = jobs.clone();
+    let guards = timely::execute(timely::Config::process(2), move |worker| {
+        let ended = worker::run(worker, &of_workers[worker.index()]);
+        let error = || Error::failed("the other process has ended");
+        of_workers
+            .iter()
+            .for_each(|job| job.failures.report(error()));
+        if ended.is_err() {
+            for dataflow in worker.installed_dataflows() {
+                worker.drop_dataflow(dataflow);
+            }
+        }
+        let _ = told.send((worker.index(), ended));
+    });
+    let guards = guards.expect("threads");
+    let ends = [(); 2].map(|()| tells.recv_timeout(Duration::from_secs(20)).expect("an end"));
+    let first = ends.into_iter().find(|(worker, _)| *worker == 0);
+    let error = first.expect("worker 0").1.expect_err("no marker can match");
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert!(error.text.contains("public.b"), "{error}");
+    drop(guards);
 }
