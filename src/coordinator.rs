@@ -201,17 +201,19 @@ impl Coordinator {
         }
     }
 
-    /// Freezes the snapshot's ends when neither topic has delivered for the time given.
+    /// Freezes the snapshot's ends when neither topic has delivered for the time given. A source
+    /// that is throttled, or waits for the sink or for brokers, says nothing about its topic.
     fn freeze_when_idle(&mut self, counts: &Counts, now_ms: u64) {
         let Finish::Idle { idle_ms } = self.finish else {
             return;
         };
         let rows = counts.rows_read();
-        if rows != self.delivered.0 {
+        if rows != self.delivered.0 || counts.behind {
             self.delivered = (rows, now_ms);
         }
         let idle = now_ms.saturating_sub(self.delivered.1) >= idle_ms;
-        if idle && !self.frozen && self.asked.is_none() {
+        let reading = *self.completion.phase() == Phase::Reading;
+        if idle && reading && !self.frozen && self.asked.is_none() {
             self.frozen = true;
             self.evidence = Some("assumed".to_owned());
             self.ask(Role::Snapshot);

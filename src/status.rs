@@ -41,6 +41,8 @@ pub struct Counts {
     pub marker_bytes: u64,
     /// Whether this process was asked to stop.
     pub stop: bool,
+    /// Whether a source has not come to the end of what is at hand, or cannot know it.
+    pub behind: bool,
     /// The key shapes that this process knows; worker 0 compares them with those of the others.
     pub shapes: Vec<KnownShape>,
 }
@@ -71,6 +73,7 @@ impl Counts {
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
             stop: false,
+            behind: mutations.behind || reads.behind,
             shapes: Vec::new(),
         }
     }
@@ -97,6 +100,7 @@ impl Counts {
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
             all.stop |= one.stop;
+            all.behind |= one.behind;
         }
         all
     }

@@ -154,6 +154,30 @@ fn a_partition_that_came_after_the_start_is_not_lost() {
     }
 }
 
+#[test]
+fn a_throttled_source_is_not_an_idle_topic() {
+    let topics = MemoryTopics::default();
+    let mut settings = settings();
+    settings.reads_per_second_max = Some(2);
+    settings.finish = Finish::Idle { idle_ms: 300 };
+    let job = one_table(&topics, 1, settings);
+    for id in 0..3 {
+        topics.append("s", 0, record("hello", true, &format!(r#"{{"id":{id}}}"#)));
+    }
+    let later = topics.clone();
+    // The topic is never silent for as long as 300 ms, the throttled source is.
+    let writer = std::thread::spawn(move || {
+        for id in 3..6 {
+            std::thread::sleep(Duration::from_millis(200));
+            later.append("s", 0, record("hello", true, &format!(r#"{{"id":{id}}}"#)));
+        }
+    });
+    let panel = Arc::clone(&job.panel);
+    end(job, 1).expect("nothing came late");
+    assert_eq!(panel.shown().counts.reads_emitted, 6);
+    writer.join().expect("it only appends");
+}
+
 /// Two workers with a job each stand for two processes, which share no gate.
 #[test]
 fn keys_that_differ_are_seen_when_two_processes_read_the_two_topics() {
