@@ -11,13 +11,16 @@ use crate::completion::{Completion, Next, Phase};
 use crate::error::Error;
 use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Settings, Shown, topic_names};
+use crate::key::KeyGate;
 use crate::outcome;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Topics;
+use crate::topic::growth::growth_error;
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::report::Reports;
 use headwater_operators::source::PartitionEnd;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use timely::dataflow::ProbeHandle;
@@ -57,6 +60,11 @@ pub struct Coordinator {
     settings: Settings,
     topics: Arc<dyn Topics>,
     names: [Vec<String>; 2],
+    /// Partitions of each topic that are read.
+    read: Arc<BTreeMap<String, u32>>,
+    gate: Arc<KeyGate>,
+    /// How many shapes of each worker were compared; they only grow.
+    compared: BTreeMap<usize, usize>,
     tables: Vec<u16>,
     failures: Arc<Failures>,
     panel: Arc<Panel>,
@@ -78,6 +86,9 @@ impl Coordinator {
             settings: job.settings.clone(),
             topics: Arc::clone(&job.topics),
             names: [Role::Mutations, Role::Snapshot].map(|role| topic_names(&job.tables, role)),
+            read: Arc::new(partitions.counts()),
+            gate: Arc::clone(&job.gate),
+            compared: BTreeMap::new(),
             tables: (0..job.tables.len())
                 .map(|table| u16::try_from(table).expect("fewer than 65,536 tables"))
                 .collect(),
@@ -109,6 +120,11 @@ impl Coordinator {
                 tables,
                 opened_at_ms: tick,
             });
+        }
+        if let Err(error) = self.compare_keys(observed.reports) {
+            // The next step of this worker ends the job; nothing is judged before.
+            self.failures.report(error);
+            return Vec::new();
         }
         for end in observed.ends {
             self.completion.partition_end(end);
@@ -144,6 +160,23 @@ impl Coordinator {
         commands
     }
 
+    /// Compares what the processes know of the keys: the two topics of a table may be read in two
+    /// processes, whose gates then never see both sides.
+    fn compare_keys(&mut self, reports: &Reports<Counts>) -> Result<(), Error> {
+        for (worker, counts) in reports.borrow().iter() {
+            let compared = self.compared.entry(*worker).or_default();
+            if *compared == counts.shapes.len() {
+                continue;
+            }
+            *compared = counts.shapes.len();
+            for known in &counts.shapes {
+                let seen = self.gate.observe(known.table, known.role, &known.shape);
+                seen.map_err(|mismatch| Error::refused(mismatch.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
     fn stop(&mut self, tick: u64, commands: &mut Vec<Command>) {
         if self.ending == Ending::No {
             self.ending = Ending::Stopping(tick);
@@ -172,17 +205,19 @@ impl Coordinator {
         }
     }
 
-    /// Freezes the snapshot's ends when neither topic has delivered for the time given.
+    /// Freezes the snapshot's ends when neither topic has delivered for the time given. A source
+    /// that is throttled, or waits for the sink or for brokers, says nothing about its topic.
     fn freeze_when_idle(&mut self, counts: &Counts, now_ms: u64) {
         let Finish::Idle { idle_ms } = self.finish else {
             return;
         };
         let rows = counts.rows_read();
-        if rows != self.delivered.0 {
+        if rows != self.delivered.0 || counts.behind {
             self.delivered = (rows, now_ms);
         }
         let idle = now_ms.saturating_sub(self.delivered.1) >= idle_ms;
-        if idle && !self.frozen && self.asked.is_none() {
+        let reading = *self.completion.phase() == Phase::Reading;
+        if idle && reading && !self.frozen && self.asked.is_none() {
             self.frozen = true;
             self.evidence = Some("assumed".to_owned());
             self.ask(Role::Snapshot);
@@ -193,10 +228,15 @@ impl Coordinator {
     fn ask(&mut self, role: Role) {
         let (answer, asked) = channel();
         let topics = Arc::clone(&self.topics);
-        let names = self.names[role as usize].clone();
+        let names = self.names.clone();
+        let read = Arc::clone(&self.read);
         std::thread::spawn(move || {
+            let ends = || {
+                all_read(&*topics, &names, &read)?;
+                ends(&*topics, &names[role as usize])
+            };
             // Nobody waits for the answer when the job has ended meanwhile.
-            let _ = answer.send(ends(&*topics, &names));
+            let _ = answer.send(ends());
         });
         self.asked = Some((role, asked));
     }
@@ -242,6 +282,40 @@ impl Coordinator {
         self.panel.show(shown.clone());
         shown
     }
+}
+
+/// Refuses topics with partitions that nobody reads: their records would be missing silently.
+fn all_read(
+    topics: &dyn Topics,
+    names: &[Vec<String>; 2],
+    read: &BTreeMap<String, u32>,
+) -> Result<(), Error> {
+    for (role, name) in [Role::Mutations, Role::Snapshot]
+        .into_iter()
+        .flat_map(|role| names[role as usize].iter().map(move |name| (role, name)))
+    {
+        let (known, found) = (
+            read.get(name).copied().unwrap_or(0),
+            topics.partition_count(name)?,
+        );
+        let error = match role {
+            Role::Mutations => growth_error(name, known, found),
+            Role::Snapshot => (known != found).then(|| unread(name, known, found)),
+        };
+        if let Some(error) = error {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn unread(name: &str, known: u32, found: u32) -> Error {
+    Error::refused(format!(
+        "snapshot topic {name} has partitions that were not read"
+    ))
+    .line(format!("found     {found} partitions"))
+    .line(format!("expected  {known}, as at the start of this run"))
+    .line("READs in the others are missing in the target. Start the job again; it reads all.")
 }
 
 /// The high watermarks of all partitions of these topics.

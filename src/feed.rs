@@ -34,6 +34,8 @@ pub struct FeedCounters {
     pub rows: u64,
     /// Bytes of key and value read.
     pub bytes: u64,
+    /// Whether more may be at hand than was read: throttled, or brokers are away.
+    pub behind: bool,
     /// Records that are no row, by kind.
     pub ignored: BTreeMap<Ignored, u64>,
 }
@@ -172,8 +174,11 @@ impl TopicFeed {
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<usize, Error> {
         let Some(rate) = self.rate.as_mut() else {
-            return self.read(budget_bytes, give);
+            let bytes = self.read(budget_bytes, give)?;
+            self.config.counters.borrow_mut().behind = bytes > 0;
+            return Ok(bytes);
         };
+        let mut behind = true;
         let mut allowed = rate.allow(tick);
         let mut total_bytes = 0;
         while allowed > 0 && total_bytes < budget_bytes {
@@ -182,6 +187,7 @@ impl TopicFeed {
             let bytes = self.read(1, give)?;
             let given = self.config.counters.borrow().rows - rows;
             if bytes == 0 && given == 0 {
+                behind = false;
                 break;
             }
             total_bytes += bytes.max(1);
@@ -190,6 +196,7 @@ impl TopicFeed {
                 rate.used(given);
             }
         }
+        self.config.counters.borrow_mut().behind = behind;
         // What is left waits for the next tick, which activates the operator.
         Ok(0)
     }
@@ -238,6 +245,7 @@ impl Feed for TopicFeed {
                     Polled::More
                 } else {
                     self.show_trouble();
+                    self.config.counters.borrow_mut().behind |= self.troubled;
                     Polled::Idle
                 }
             }

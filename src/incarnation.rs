@@ -46,15 +46,20 @@ pub fn next(store: &Path, job: &str) -> Result<u32, Error> {
                 .line("Write a number that is greater than all incarnations of this job so far.")
         })?,
     };
+    let next = last.checked_add(1).ok_or_else(|| {
+        Error::refused(format!("{} holds the last number", path.display()))
+            .line(format!("found     {last}"))
+            .line("Give the job another name, or another `checkpoint.store`.")
+    })?;
     // Written over in place at a fixed width: a torn write leaves an old or a new digit, and the
     // new number is never shorter.
     file.seek(SeekFrom::Start(0))
         .map_err(|error| failed("written", error))?;
-    file.write_all(format!("{:010}\n", last + 1).as_bytes())
+    file.write_all(format!("{:010}\n", next).as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| File::open(&folder)?.sync_all())
         .map_err(|error| failed("written", error))?;
-    Ok(last + 1)
+    Ok(next)
 }
 
 #[cfg(test)]
@@ -70,5 +75,8 @@ mod tests {
         std::fs::write(store.path().join("a/incarnation"), "x").expect("written");
         let error = next(store.path(), "a").expect_err("no number");
         assert!(error.text.contains("incarnation"), "{error}");
+        std::fs::write(store.path().join("a/incarnation"), "4294967295").expect("written");
+        let error = next(store.path(), "a").expect_err("none is greater");
+        assert!(error.text.contains("last number"), "{error}");
     }
 }

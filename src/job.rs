@@ -104,6 +104,15 @@ impl Partitions {
         }
     }
 
+    /// How many partitions of each topic are read.
+    pub fn counts(&self) -> BTreeMap<String, u32> {
+        let mut counts = BTreeMap::new();
+        for assignment in self.mutations.iter().chain(&self.snapshot) {
+            *counts.entry(assignment.topic.clone()).or_default() += 1;
+        }
+        counts
+    }
+
     /// Those that `worker` of `workers` reads: one partition is read by one worker at a time.
     pub fn of_worker(&self, role: Role, worker: usize, workers: usize) -> Vec<Assignment> {
         let mine = self.of(role).iter().skip(worker).step_by(workers);

@@ -14,6 +14,9 @@ use timely::WorkerConfig;
 use timely::communication::WorkerGuards;
 use timely::worker::Worker;
 
+#[cfg(test)]
+mod tests;
+
 /// How often `watch` is called.
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -75,7 +78,9 @@ pub fn cluster(
 
 fn run(worker: &mut Worker, job: &Job) -> Result<(), Error> {
     let result = worker::run(worker, job);
-    if result.is_err() {
+    if let Err(error) = &result {
+        // What this worker alone has seen must end the others too: they are waited for.
+        job.failures.report(error.clone());
         // Its sources keep their capabilities, so it would never end by itself.
         for dataflow in worker.installed_dataflows() {
             worker.drop_dataflow(dataflow);

@@ -28,7 +28,7 @@ use crate::table::{Role, Table};
 use crate::topic::growth::watch_growth;
 use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
-use crate::topic::{Assignment, Start, Topics};
+use crate::topic::{Assignment, OffsetRange, Start, Topics};
 use headwater_operators::sink::Outlet;
 use setup::Setup;
 use sha2::{Digest, Sha256};
@@ -345,7 +345,13 @@ pub fn partitions(
         for topic in topic_names(tables, role) {
             let starts = match config.source.start_offsets.get(&topic) {
                 Some(offsets) if role == Role::Mutations => start_offsets(topics, &topic, offsets)?,
-                _ => topics.starts(&topic, start)?,
+                _ => {
+                    let starts = topics.starts(&topic, start)?;
+                    if matches!(start, Start::Time(_)) {
+                        still_there(&topic, &starts, &topics.ranges(&topic)?)?;
+                    }
+                    starts
+                }
             };
             for (partition, next_offset) in (0..).zip(starts) {
                 all.push(Assignment {
@@ -361,6 +367,26 @@ pub fn partitions(
         mutations: of(Role::Mutations, config.source.start)?,
         snapshot: of(Role::Snapshot, Start::Beginning)?,
     })
+}
+
+/// Refuses a start by time at the first offset of a log whose beginning is gone: what was deleted
+/// may have been younger than that time.
+fn still_there(topic: &str, starts: &[u64], ranges: &[OffsetRange]) -> Result<(), Error> {
+    for (partition, (start, range)) in starts.iter().zip(ranges).enumerate() {
+        if range.low > 0 && *start <= range.low {
+            return Err(Error::refused(format!(
+                "{topic}[{partition}] may not hold every mutation since `source.start`"
+            ))
+            .line(format!(
+                "found     the log begins at offset {}, where reading would start",
+                range.low
+            ))
+            .line("expected  an older record before it, as proof that none was deleted since then")
+            .line("Raise the topic's retention and start a new snapshot, or, if you know that")
+            .line("nothing was deleted, give the offsets: source.start_offsets."));
+        }
+    }
+    Ok(())
 }
 
 fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Vec<u64>, Error> {
@@ -454,5 +480,24 @@ impl Outlet for QueueOutlet {
 
     fn durable(&mut self) -> u64 {
         self.0.durable()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::still_there;
+    use crate::error::ErrorKind;
+    use crate::topic::OffsetRange;
+
+    #[test]
+    fn a_start_by_time_needs_an_older_record_or_an_untrimmed_log() {
+        let of = |low, high| [OffsetRange { low, high }];
+        still_there("m", &[0], &of(0, 9)).expect("nothing was ever deleted");
+        still_there("m", &[5], &of(4, 9)).expect("offset 4 is older");
+        for (start, low, high) in [(4, 4, 9), (9, 9, 9)] {
+            let error = still_there("m", &[start], &of(low, high)).expect_err("trimmed");
+            assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+            assert!(error.text.contains("m[0]"), "{error}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What one worker has done, as it is sent to worker 0, and the sum over all of them.
 
 use crate::feed::FeedCounters;
+use crate::key::KnownShape;
 use headwater_operators::merge::MergeCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +41,10 @@ pub struct Counts {
     pub marker_bytes: u64,
     /// Whether this process was asked to stop.
     pub stop: bool,
+    /// Whether a source has not come to the end of what is at hand, or cannot know it.
+    pub behind: bool,
+    /// The key shapes that this process knows; worker 0 compares them with those of the others.
+    pub shapes: Vec<KnownShape>,
 }
 
 impl Counts {
@@ -68,10 +73,12 @@ impl Counts {
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
             stop: false,
+            behind: mutations.behind || reads.behind,
+            shapes: Vec::new(),
         }
     }
 
-    /// The sum over workers.
+    /// The sum over workers, without shapes.
     pub fn sum<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
         let mut all = Counts::default();
         for one in workers {
@@ -93,6 +100,7 @@ impl Counts {
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
             all.stop |= one.stop;
+            all.behind |= one.behind;
         }
         all
     }

@@ -1,5 +1,7 @@
 //! One table of a job: its name, its two topics and where its key comes from.
 
+use serde::{Deserialize, Serialize};
+
 /// A table as configured. Its index in the configuration is its number in the dataflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -14,7 +16,7 @@ pub struct Table {
 }
 
 /// What a topic is for. The role decides how an envelope is read, never its `op` alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
     /// Live mutations.
     Mutations,

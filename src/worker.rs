@@ -192,9 +192,10 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
     sink(merged.data, outlet).probe_with(&durable);
     let merged_counters = Rc::clone(&merge_counters);
-    let panel = Arc::clone(&job.panel);
+    let (panel, gate) = (Arc::clone(&job.panel), Arc::clone(&job.gate));
     let count = move || Counts {
         stop: panel.stopping(),
+        shapes: gate.shapes(),
         ..Counts::of(
             &counters[0].borrow(),
             &counters[1].borrow(),
@@ -250,7 +251,9 @@ fn feed_source<'scope>(
     // Each worker's share of the rate is its share of the partitions.
     let share = |rate: u64| {
         let all = job.partitions.of(role).len().max(1) as u64;
-        (rate * assignments.len() as u64).div_ceil(all).max(1)
+        rate.saturating_mul(assignments.len() as u64)
+            .div_ceil(all)
+            .max(1)
     };
     let rate = settings
         .reads_per_second_max

@@ -24,6 +24,12 @@ fn tables(config: &Config) -> Result<(), Error> {
         return Err(Error::usage("no table is configured")
             .line("expected  at least one `[[table]]` with `name`, `mutations` and `snapshot`"));
     }
+    let tables_max = usize::from(u16::MAX) + 1;
+    if config.tables.len() > tables_max {
+        return Err(Error::usage("too many tables are configured")
+            .line(format!("found     {}", config.tables.len()))
+            .line(format!("expected  {tables_max} at most in one job")));
+    }
     for (index, table) in config.tables.iter().enumerate() {
         if config.tables[..index]
             .iter()

@@ -8,11 +8,12 @@
 use super::encode::needs_schema;
 use super::{Class, KeyShape};
 use crate::table::{Role, Table};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// A shape as the gate knows it; what a manifest keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownShape {
     /// Index of the table.
     pub table: usize,
