@@ -67,6 +67,17 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         args.cluster.processes,
     )?;
     let partitions = partitions(&*topics, &tables, &config)?;
+    for from in partitions
+        .mutations
+        .iter()
+        .filter(|from| from.next_offset > 0)
+    {
+        cli::note(&format!(
+            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They must \
+             be older than the snapshot's start minus `retention.start_margin`",
+            from.topic, from.partition, from.next_offset
+        ));
+    }
     if args.cluster.process == 0 {
         admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
     }
@@ -78,7 +89,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         GROWTH_EVERY,
         move |error| growing.report(error),
     )?;
-    let mut place = Place::find(&config, &args.cluster)?;
+    let mut place = Place::find(&config, &args.cluster, &partitions)?;
     let queues = queues(&config, &tables, &*sink, &place, args, &failures).inspect_err(|_| {
         // Dropping it would wait for peers, who wait for this process.
         std::mem::forget(place.cluster.take());
@@ -235,6 +246,19 @@ pub fn progress(shown: &Shown) -> Progress {
     }
 }
 
+/// What all processes must agree on: the configuration, and the partitions that they deal out among
+/// each other, which each has listed for itself.
+fn agreement(config: &Config, partitions: &Partitions) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    digest.update(config.agreement());
+    for assignment in partitions.mutations.iter().chain(&partitions.snapshot) {
+        digest.update(assignment.topic.as_bytes());
+        digest.update([0]);
+        digest.update(assignment.partition.to_le_bytes());
+    }
+    digest.finalize().into()
+}
+
 /// Where this process stands in its cluster, and the numbers that all processes share.
 struct Place {
     cluster: Option<cluster::Cluster>,
@@ -243,7 +267,7 @@ struct Place {
 }
 
 impl Place {
-    fn find(config: &Config, args: &ClusterArgs) -> Result<Place, Error> {
+    fn find(config: &Config, args: &ClusterArgs, partitions: &Partitions) -> Result<Place, Error> {
         let store = store(config)?;
         if args.processes == 1 {
             let mut secret = [0; 16];
@@ -272,7 +296,7 @@ impl Place {
         };
         let spec = ClusterSpec {
             job: config.job.job.clone(),
-            config_hash: Sha256::digest(config.agreement()).into(),
+            config_hash: agreement(config, partitions),
             threads: args.workers,
             processes: args.processes,
             process: args.process,
@@ -350,6 +374,9 @@ pub fn partitions(
                     if matches!(start, Start::Time(_)) {
                         still_there(&topic, &starts, &topics.ranges(&topic)?)?;
                     }
+                    if role == Role::Snapshot {
+                        whole(&topic, &topics.ranges(&topic)?)?;
+                    }
                     starts
                 }
             };
@@ -367,6 +394,22 @@ pub fn partitions(
         mutations: of(Role::Mutations, config.source.start)?,
         snapshot: of(Role::Snapshot, Start::Beginning)?,
     })
+}
+
+/// Refuses a snapshot topic whose first READs are gone: their rows would be missing in silence. A
+/// partition that holds nothing at all is no sign of that (B32).
+fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
+    for (partition, range) in ranges.iter().enumerate() {
+        if range.low > 0 && range.low < range.high {
+            return Err(
+                Error::refused(format!("{topic}[{partition}] has lost its first READs"))
+                    .line(format!("found     offsets {} to {}", range.low, range.high))
+                    .line("expected  a snapshot topic that holds every READ from offset 0")
+                    .line("Give the topic a longer retention, and start a new snapshot."),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a start by time at the first offset of a log whose beginning is gone: what was deleted
