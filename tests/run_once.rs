@@ -132,7 +132,7 @@ fn both_tables_end_in_the_source_state_on_any_number_of_workers() {
                 2 * 200,
                 "a marker for each mutated key: {json}"
             );
-            assert_eq!(json["without_markers"], false, "{json}");
+            assert_eq!(json["rule_off"], false, "{json}");
             assert!(
                 json["elapsed_seconds"].as_f64().expect("seconds") > 0.0,
                 "{json}"
