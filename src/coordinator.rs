@@ -1,14 +1,8 @@
 //! Worker 0's part of a run: opens the generation, freezes ends, samples targets, stops.
 //!
-<<<<<<< HEAD
 //! It sees partition ends, frontiers and reports, and answers with commands. What may block (asking
 //! a topic for its end) happens on a thread of its own, and the answer is picked up at a later
 //! step.
-=======
-//! It sees partition ends, frontiers and reports, and answers with commands. What may block
-//! (asking a topic for its end) happens on a thread of its own, and the answer is picked up at a
-//! later step.
->>>>>>> check
 //!
 //! Invariant: nothing is shut down before everything sent is durable; after `Shutdown` every worker
 //! reports once more, and then `Verdict`, the last command, tells every process how it ended.
