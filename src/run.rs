@@ -73,8 +73,8 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         .filter(|from| from.next_offset > 0)
     {
         cli::note(&format!(
-            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They must \
-             be older than the snapshot's start minus `retention.start_margin`",
+            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They \
+             must be older than the snapshot's start minus `retention.start_margin`",
             from.topic, from.partition, from.next_offset
         ));
     }

@@ -1,8 +1,8 @@
 //! Whether a row holds Debezium's *unavailable value*: a column that an UPDATE did not change and
 //! that the log does not carry (wire.md W11; Debezium, "Toasted values").
 //!
-//! It looks for the default placeholder in all its forms anywhere in the row. It cannot tell it from
-//! a text that happens to hold the same words, nor see a placeholder that was configured otherwise.
+//! It looks for the default placeholder in all its forms anywhere in the row. It cannot tell it
+//! from a text that happens to hold the same words, nor see one that was configured otherwise.
 
 use memchr::memmem::Finder;
 
