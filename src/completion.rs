@@ -29,7 +29,7 @@ pub enum Phase {
 pub enum Next {
     /// Wait.
     Wait,
-    /// Sample the high watermarks of the mutation topics, then call [`Completion::targets`].
+    /// Sample the high watermarks of the mutation topics, then call [`Completion::targets_sent`].
     SampleTargets,
     /// The job has caught up.
     Done,

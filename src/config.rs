@@ -182,8 +182,8 @@ impl Config {
         print::config(self)
     }
 
-    /// What all processes of a cluster must agree on: the effective settings without [control] and
-    /// without secrets. Hash it to compare.
+    /// What all processes of a cluster must agree on: the effective settings without
+    /// `[control]` and without secrets. Hash it to compare.
     pub fn agreement(&self) -> String {
         print::agreement(self)
     }

@@ -151,7 +151,7 @@ section! {
         /// The name of a table (or topic) at the target, by the table's name; by default its own,
         /// for sqlite without its schema.
         names: BTreeMap<String, String> = BTreeMap::new(), Built;
-        /// kafka: properties of librdkafka over those of [kafka].
+        /// kafka: properties of librdkafka over those of `[kafka]`.
         kafka: Properties = Properties::default(), Built;
         /// sqlite: SQL that is run before the check; with it the file is made.
         setup_sql: Option<String> = None, Built;
