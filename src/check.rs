@@ -1,6 +1,6 @@
 //! `headwater check`: says what would go wrong, and changes nothing at the source.
 //!
-//! Sampling ([`sample`]) and judging ([`judge`]) are apart: what was found is plain facts, and the
+//! Sampling (`sample`) and judging (`judge`) are apart: what was found is plain facts, and the
 //! findings follow from them without I/O.
 //!
 //! Invariant: it ends with 0 only when nothing it looked at would stop the job at its start.
