@@ -92,6 +92,12 @@ impl Records {
     /// If the arena would pass 4 GiB, or on a received container (a broken caller in both cases).
     pub fn push(&mut self, record: RecordRef<'_>) {
         assert!(self.received.is_none(), "a received container is read-only");
+        let full = self.arena.len() + record.key.len() + record.value.len();
+        if full > self.arena.capacity() && full >= TARGET_BYTES / 4 {
+            // It fills up, most likely: in one step, not by copying it all twice again.
+            let target = TARGET_BYTES + TARGET_BYTES / 8;
+            self.arena.reserve(target.max(full) - self.arena.len());
+        }
         self.arena.extend_from_slice(record.key);
         self.key_ends.push(arena_end(self.arena.len()));
         self.arena.extend_from_slice(record.value);
