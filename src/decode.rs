@@ -18,6 +18,7 @@ mod kind;
 mod recent;
 pub mod row;
 pub(crate) mod scan;
+mod shape;
 pub(crate) mod text;
 pub mod unavailable;
 

@@ -12,6 +12,7 @@ use super::framing::{Opened, open};
 use super::kind::{self, Kind};
 use super::recent::Recent;
 use super::scan::Broken;
+use super::shape::Shape;
 use super::{DecodeSettings, Decoded, EmptyValue, Ignored};
 use crate::key::KeyGate;
 use crate::key::reader::{KeyFault, KeyReader, Place};
@@ -51,6 +52,7 @@ struct Topic {
     readers: Vec<KeyReader>,
     key_schema: Option<Box<[u8]>>,
     value_schema: Option<Box<[u8]>>,
+    source: Shape,
     deletes: Recent<Owner>,
     flattened: bool,
 }
@@ -195,7 +197,7 @@ impl Decoder {
         let first = opened.scanner.peek();
         let start = opened.scanner.at();
         let payload = if first == b'{' {
-            Some(Payload::read(&mut opened.scanner).map_err(bad)?)
+            Some(Payload::read(&mut opened.scanner, &mut topic.source).map_err(bad)?)
         } else {
             opened.scanner.value().map_err(bad)?;
             None
@@ -458,6 +460,7 @@ impl Topic {
             readers: vec![reader],
             key_schema: None,
             value_schema: None,
+            source: Shape::default(),
             deletes: Recent::new(),
             flattened: false,
         }

@@ -4,7 +4,11 @@
 //! are walked, so a payload that is damaged anywhere is found.
 
 use super::scan::{Broken, Scanner};
+use super::shape::Shape;
 use super::text::quoted;
+
+/// What is read of a source block.
+const SOURCE: [&[u8]; 5] = [b"schema", b"table", b"db", b"snapshot", b"ts_ms"];
 
 /// The `source` block, as far as it is read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,14 +84,14 @@ pub(crate) mod signs {
 }
 
 impl<'a> Payload<'a> {
-    /// Reads the object that `scanner` stands before, to its end.
-    pub(crate) fn read(scanner: &mut Scanner<'a>) -> Result<Self, Broken> {
+    /// Reads the object that `scanner` stands before, to its end; `shape` is of its source block.
+    pub(crate) fn read(scanner: &mut Scanner<'a>, shape: &mut Shape) -> Result<Self, Broken> {
         let mut payload = Payload::default();
         let mut members = scanner.object()?;
         while let Some(name) = scanner.member(&mut members)? {
             payload.members += 1;
             if name == b"source" && scanner.peek() == b'{' {
-                payload.source = Some(Source::read(scanner)?);
+                payload.source = Some(Source::read(scanner, shape)?);
                 continue;
             }
             let value = scanner.value()?;
@@ -151,21 +155,15 @@ impl<'a> Payload<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn read(scanner: &mut Scanner<'a>) -> Result<Self, Broken> {
-        let mut source = Source::default();
-        let mut members = scanner.object()?;
-        while let Some(name) = scanner.member(&mut members)? {
-            let value = scanner.value()?;
-            match name {
-                b"schema" => source.schema = quoted(value),
-                b"table" => source.table = quoted(value),
-                b"db" => source.db = quoted(value),
-                b"snapshot" => source.snapshot = Some(value),
-                b"ts_ms" => source.ts_ms = Some(value),
-                _ => {}
-            }
-        }
-        Ok(source)
+    fn read(scanner: &mut Scanner<'a>, shape: &mut Shape) -> Result<Self, Broken> {
+        let [schema, table, db, snapshot, ts_ms] = shape.read(scanner, &SOURCE)?;
+        Ok(Source {
+            schema: schema.and_then(quoted),
+            table: table.and_then(quoted),
+            db: db.and_then(quoted),
+            snapshot,
+            ts_ms,
+        })
     }
 
     /// Whether the row was read by a snapshot, in all forms of the last ten years (wire.md W1, W4).
@@ -212,6 +210,7 @@ pub(crate) fn millis(raw: Option<&[u8]>) -> u64 {
 mod tests {
     use super::{Payload, is_snapshot, millis};
     use crate::decode::scan::Scanner;
+    use crate::decode::shape::Shape;
 
     #[test]
     fn snapshot_flags_of_all_ages() {
@@ -243,7 +242,7 @@ mod tests {
     #[test]
     fn a_row_with_a_column_op_is_no_envelope() {
         fn read(text: &str) -> Payload<'_> {
-            Payload::read(&mut Scanner::new(text.as_bytes())).unwrap()
+            Payload::read(&mut Scanner::new(text.as_bytes()), &mut Shape::default()).unwrap()
         }
         assert!(read(r#"{"op":"c","after":{"id":1}}"#).is_envelope());
         assert!(read(r#"{"op":"d","before":null,"after":null}"#).is_envelope());

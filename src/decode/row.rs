@@ -9,6 +9,7 @@
 use super::envelope::Payload;
 use super::framing::{Framing, open};
 use super::scan::{Broken, Members, Scanner};
+use super::shape::Shape;
 use super::text::unescape;
 use crate::key::Logical;
 use crate::key::encode;
@@ -113,7 +114,7 @@ impl RowReader {
         let mut opened = open(value, self.framing, known)?;
         opened.scanner.peek();
         let start = opened.scanner.at();
-        let payload = Payload::read(&mut opened.scanner)?;
+        let payload = Payload::read(&mut opened.scanner, &mut Shape::none())?;
         let end = opened.scanner.at();
         opened.finish()?;
         self.values.learn(opened.schema(), Logical::row_fields);

@@ -38,6 +38,11 @@ impl<'a> Scanner<'a> {
         Scanner { text, at }
     }
 
+    /// The whole text.
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     /// How far it is.
     pub(crate) fn at(&self) -> usize {
         self.at
