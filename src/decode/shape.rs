@@ -171,7 +171,7 @@ fn starts_with(text: &[u8], same: &[u8]) -> bool {
 mod tests {
     use super::Shape;
     use crate::decode::scan::Scanner;
-    use proptest::prelude::{Strategy, prop, proptest};
+    use proptest::prelude::{Strategy, prop, prop_assert_eq, proptest};
 
     const NAMES: [&[u8]; 2] = [b"a", b"c"];
 
