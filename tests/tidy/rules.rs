@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
         name: "no path of one machine",
         find: machine_paths,
         bad: ("README.md", concat!("see `/ro", "ot/notes`\n")),
-        good: ("README.md", "the path /v1/home/ and src/work/a.rs\n"),
+        good: ("README.md", "the path /v1/home/ and src/root/a.rs\n"),
     },
     Rule {
         name: "no host of a package registry",
