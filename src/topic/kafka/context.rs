@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// How long an error counts that is not told again.
 const STALE: Duration = Duration::from_secs(45);
 
+/// How long an error counts although something comes.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// What the last errors were.
 #[derive(Debug, Default)]
 struct Told {
@@ -36,10 +39,23 @@ impl Context {
         self.told.lock().expect("no panic under this lock")
     }
 
-    /// Something came: what was wrong is over.
+    /// A broker answered: what was wrong is over.
     pub(super) fn clear(&self) {
         let mut told = self.told();
         (told.cause, told.denied) = (None, None);
+    }
+
+    /// Records or an end came. They may have been fetched before the last error was told, so that
+    /// one stays if it is new.
+    pub(super) fn came(&self) {
+        let mut told = self.told();
+        if told
+            .cause
+            .as_ref()
+            .is_some_and(|(_, since)| since.elapsed() > FRESH)
+        {
+            (told.cause, told.denied) = (None, None);
+        }
     }
 
     /// Something is wrong that may pass.
@@ -94,3 +110,37 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_login_is_told_apart_until_something_comes() {
+        let context = Context::default();
+        context.error(
+            KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure),
+            "away",
+        );
+        assert_eq!(
+            (context.trouble(), context.denied()),
+            (Some("away".into()), None)
+        );
+        context.error(
+            KafkaError::Global(RDKafkaErrorCode::AllBrokersDown),
+            "1/1 down",
+        );
+        assert_eq!(
+            context.trouble(),
+            Some("away".into()),
+            "the cause is more than the count"
+        );
+        context.error(
+            KafkaError::Global(RDKafkaErrorCode::Authentication),
+            "bad password",
+        );
+        assert_eq!(context.denied(), Some("bad password".into()));
+        context.clear();
+        assert_eq!((context.trouble(), context.denied()), (None, None));
+    }
+}

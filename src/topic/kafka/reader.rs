@@ -165,7 +165,7 @@ impl KafkaReader {
         }
         if came {
             self.met = true;
-            self.client().context().clear();
+            self.client().context().came();
         }
         Ok(given)
     }
