@@ -6,8 +6,9 @@
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::ConsumerContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,11 +33,28 @@ struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Context {
     told: Mutex<Told>,
+    /// Events that were handed over.
+    heard: AtomicU64,
 }
 
 impl Context {
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().expect("no panic under this lock")
+    }
+
+    /// Takes all log lines and errors of brokers out of the client's own queue, so that its next
+    /// event finds it empty and wakes. A line of the log looks like an empty queue to the caller
+    /// of `poll`, hence the count. False when a record was among them, which must not be.
+    pub(super) fn serve(client: &BaseConsumer<Context>) -> bool {
+        let heard = || client.context().heard.load(Ordering::Relaxed);
+        loop {
+            let before = heard();
+            match client.poll(Duration::ZERO) {
+                None if heard() == before => return true,
+                Some(Ok(_)) => return false,
+                None | Some(Err(_)) => {}
+            }
+        }
     }
 
     /// A broker answered: what was wrong is over.
@@ -85,6 +103,7 @@ impl ClientContext for Context {
     /// An error about a missing topic or partition reaches a queue that is read in batches only
     /// as a line of the log, so such a line is a reason to look, not more.
     fn log(&self, _level: RDKafkaLogLevel, fac: &str, message: &str) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
         if fac == "ERROR" {
             self.note(message);
             self.told().doubt = true;
@@ -92,6 +111,7 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
         let code = error.rdkafka_error_code();
         let mut told = self.told();
         match code {
@@ -106,7 +126,9 @@ impl ClientContext for Context {
         self.note(reason);
     }
 
-    fn stats_raw(&self, _statistics: &[u8]) {}
+    fn stats_raw(&self, _statistics: &[u8]) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl ConsumerContext for Context {}
