@@ -1,4 +1,4 @@
-//! Kafka topics: manual assignment at explicit offsets, one client a reader, offsets never committed.
+//! Kafka topics: manual assignment at explicit offsets, one client a reader, nothing committed.
 //!
 //! [`KafkaTopics`] has one client for questions, which sees the *high watermark* whatever the
 //! isolation level of the readers. Every question ends within its time limit.

@@ -147,7 +147,8 @@ proptest! {
         prop_assert_eq!(ranges, vec![OffsetRange { low: base, high }]);
         let from = records.get(start).map_or(high, |(record, _)| record.offset);
         let mut reader = reader(dir.path(), 0, from);
-        let expected: Vec<_> = records.iter().skip(start).map(|(record, _)| record.clone()).collect();
+        let expected = records.iter().skip(start).map(|(record, _)| record.clone());
+        let expected: Vec<_> = expected.collect();
         prop_assert_eq!(records_of(&mut *reader).expect("read"), expected);
         prop_assert_eq!(reader.next_offset(0), high);
     }
