@@ -28,8 +28,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_secs(2);
 /// Pause before a question is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Log and error events looked at after a request.
-const EVENTS_MAX: usize = 64;
 
 /// The client of Kafka topics.
 pub struct KafkaTopics {
@@ -82,14 +80,14 @@ impl KafkaTopics {
             let left = self.timeout.saturating_sub(start.elapsed());
             let again = match attempt(left.min(REQUEST)) {
                 Ok(answer) => {
-                    self.serve();
+                    Context::serve(&self.asker);
                     self.asker.context().clear();
                     return Ok(answer);
                 }
                 Err(Failed::Ends(error)) => return Err(error),
                 Err(Failed::Again(text)) => text,
             };
-            self.serve();
+            Context::serve(&self.asker);
             if let Some(reason) = self.asker.context().denied() {
                 return Err(errors::denied(&self.servers, &reason));
             }
@@ -99,14 +97,6 @@ impl KafkaTopics {
                 return Err(errors::unreachable(&self.servers, waited_ms, &reason));
             }
             std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// Lets librdkafka hand its log lines and errors to the context.
-    fn serve(&self) {
-        for _ in 0..EVENTS_MAX {
-            // Log lines count as nothing, so an empty answer does not mean that it was the last.
-            let _ = self.asker.poll(Duration::ZERO);
         }
     }
 

@@ -20,8 +20,6 @@ use rdkafka::{Offset, TopicPartitionList};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Log and error events looked at in one call.
-const EVENTS_MAX: usize = 32;
 /// How long a broker is asked, on a thread, what is wrong with a partition.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -113,16 +111,9 @@ impl KafkaReader {
 
     /// Serves log lines and errors of brokers, which come by the client's own queue.
     fn serve(&mut self) -> Result<(), Error> {
-        for _ in 0..EVENTS_MAX {
-            match self.client().poll(Duration::ZERO) {
-                None => break,
-                // Seen by the context.
-                Some(Err(_)) => {}
-                Some(Ok(_)) => {
-                    let text = "librdkafka delivered a record outside of its queue";
-                    return Err(Error::failed(text).line("this is a bug: please report it"));
-                }
-            }
+        if !Context::serve(self.client()) {
+            let text = "librdkafka delivered a record outside of its queue";
+            return Err(Error::failed(text).line("this is a bug: please report it"));
         }
         let denied = if self.met {
             None
@@ -165,7 +156,7 @@ impl KafkaReader {
         }
         if came {
             self.met = true;
-            self.client().context().clear();
+            self.client().context().came();
         }
         Ok(given)
     }
