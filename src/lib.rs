@@ -14,6 +14,7 @@ pub mod demo;
 pub mod embed;
 pub mod error;
 pub mod failure;
+pub mod fault;
 pub mod feed;
 pub mod incarnation;
 pub mod job;
