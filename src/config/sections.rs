@@ -207,10 +207,15 @@ section! {
 section! {
     /// The durable state of the job.
     pub struct CheckpointConfig {
-        /// `file:PATH`, or s3://, gs://, az://.
+        /// `file:PATH`, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; the
+        /// credentials of the last three come from the environment.
         store: String = "file:./state".to_owned(), Built;
         /// How often.
         interval: Duration = Duration::from_secs(10), Later;
+        /// How long an instance of the job that no longer says that it lives is waited for.
+        lease: Duration = Duration::from_secs(15), Later;
+        /// Checkpoints that are kept.
+        kept: u64 = 3, Later;
     }
 }
 
