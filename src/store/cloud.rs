@@ -148,7 +148,7 @@ impl Backend for Cloud {
             }
             // Somebody's object, or this one by a request whose answer was lost.
             if let Ok(Some(found)) = self.get(name) {
-                return Ok(Put::of(found == bytes));
+                return Ok(Put::of(found.as_slice() == bytes));
             }
             if tries == TRIES {
                 return Err(self.wrong(name, "written", &error));

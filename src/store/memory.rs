@@ -22,7 +22,7 @@ impl Backend for Memory {
         let found = objects
             .entry(name.to_owned())
             .or_insert_with(|| bytes.to_vec());
-        Ok(Put::of(found == bytes))
+        Ok(Put::of(found.as_slice() == bytes))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {

@@ -27,7 +27,7 @@ impl Temp {
     /// Writes one into `folder`, which must exist.
     pub(super) fn write(folder: &Path, bytes: &[u8]) -> io::Result<Temp> {
         let mut drawn = [0; 8];
-        getrandom::fill(&mut drawn).map_err(io::Error::other)?;
+        getrandom::fill(&mut drawn).map_err(|error| io::Error::other(error.to_string()))?;
         let drawn = u64::from_le_bytes(drawn);
         let path = folder.join(format!("{PREFIX}{}-{drawn:016x}", std::process::id()));
         let mut file = OpenOptions::new()
