@@ -2,7 +2,9 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod begin;
 pub mod check;
+pub mod checkpoint;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -16,7 +18,6 @@ pub mod error;
 pub mod failure;
 pub mod fault;
 pub mod feed;
-pub mod incarnation;
 pub mod job;
 pub mod key;
 pub mod launch;

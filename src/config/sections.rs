@@ -211,7 +211,7 @@ section! {
         /// credentials of the last three come from the environment.
         store: String = "file:./state".to_owned(), Built;
         /// How often.
-        interval: Duration = Duration::from_secs(10), Later;
+        interval: Duration = Duration::from_secs(10), Built;
         /// How long an instance of the job that no longer says that it lives is waited for.
         lease: Duration = Duration::from_secs(15), Later;
         /// Checkpoints that are kept.
