@@ -19,7 +19,7 @@ use crate::sink::admit::admit;
 use crate::sink::{Claim, Claimed, Sink};
 use crate::store::Store;
 use crate::table::{Role, Table};
-use crate::topic::resume::resumable;
+use crate::topic::resume::{resumable, same_topic};
 use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
 use std::collections::BTreeMap;
@@ -130,6 +130,12 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             end: None,
         })
     });
+    let mut topic_ids = BTreeMap::new();
+    for topic in topic_names_of_all(terms.tables) {
+        if let Some(id) = terms.topics.topic_id(&topic)? {
+            topic_ids.insert(topic, id);
+        }
+    }
     Ok(Manifest {
         number: 0,
         job: terms.config.job.job.clone(),
@@ -147,6 +153,7 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             now_ms: 0,
             wall: Vec::new(),
         },
+        topic_ids,
         offsets: states.into_iter().flatten().collect(),
         markers: Markers::default(),
         generations: Vec::new(),
@@ -206,43 +213,38 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         .line(format!("expected  function {FINGERPRINT_ID}"))
         .line("Go on with the program that wrote it, or start a new job."));
     }
+    for topic in topic_names_of_all(terms.tables) {
+        let found = terms.topics.topic_id(&topic)?;
+        let saved = previous.topic_ids.get(&topic).map(String::as_str);
+        same_topic(&topic, saved, found.as_deref())?;
+    }
     let mut manifest = previous.clone();
+    manifest.offsets.clear();
     for role in [Role::Mutations, Role::Snapshot] {
-        for topic in topic_names(terms.tables, role) {
-            let found = terms.topics.partition_count(&topic)?;
-            accept_growth(terms, &mut manifest, role, &topic, found)?;
+        let saved = partitions(previous);
+        let ranges = |topic: &str| terms.topics.ranges(topic);
+        let all = resumable(role, saved.of(role), terms.accept_partitions, ranges)?;
+        for from in all {
+            let same = |state: &&PartitionState| {
+                state.topic == from.topic && state.partition == from.partition
+            };
+            manifest.offsets.push(PartitionState {
+                role,
+                end: previous.of(role).find(same).and_then(|state| state.end),
+                topic: from.topic,
+                partition: from.partition,
+                next_offset: from.next_offset,
+            });
         }
     }
-    let saved: Vec<Assignment> = partitions(&manifest).all().cloned().collect();
-    resumable(&saved, |topic| terms.topics.ranges(topic))?;
     Ok(manifest)
 }
 
-/// Adds the partitions that a topic has got since; those of a mutation topic only if accepted.
-fn accept_growth(
-    terms: &Terms<'_>,
-    manifest: &mut Manifest,
-    role: Role,
-    topic: &str,
-    found: u32,
-) -> Result<(), Error> {
-    let of_topic = manifest.of(role).filter(|state| state.topic == topic);
-    let known = u32::try_from(of_topic.count()).unwrap_or(u32::MAX);
-    let accepted = role == Role::Snapshot || terms.accept_partitions == Some(found);
-    if found > known && accepted {
-        let ranges = terms.topics.ranges(topic)?;
-        let new = (known..found).zip(ranges.iter().skip(known as usize));
-        let states = new.map(|(partition, range)| PartitionState {
-            role,
-            topic: topic.to_owned(),
-            partition,
-            next_offset: range.low,
-            end: None,
-        });
-        manifest.offsets.extend(states);
-        return Ok(());
-    }
-    crate::topic::growth::growth_error(topic, known, found).map_or(Ok(()), Err)
+/// The topics of both roles.
+fn topic_names_of_all(tables: &[Table]) -> Vec<String> {
+    [Role::Mutations, Role::Snapshot]
+        .map(|role| topic_names(tables, role))
+        .concat()
 }
 
 /// Where a manifest has each role's partitions go on.

@@ -153,6 +153,9 @@ section! {
         names: BTreeMap<String, String> = BTreeMap::new(), Built;
         /// kafka: properties of librdkafka over those of `[kafka]`.
         kafka: Properties = Properties::default(), Built;
+        /// kafka: one transaction a flush, which keeps an older run of the job from writing.
+        /// `false` is faster, and not fenced.
+        transactional: bool = true, Built;
         /// sqlite: SQL that is run before the check; with it the file is made.
         setup_sql: Option<String> = None, Built;
         /// Records folded and written at once, at most.

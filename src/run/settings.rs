@@ -106,12 +106,14 @@ pub fn sink(config: &Config) -> Result<SinkSettings, Error> {
         choices::SinkKind::Jsonl => SinkKind::Jsonl,
         choices::SinkKind::Null => SinkKind::Null,
     });
+    settings.job = config.job.job.clone();
     let url = sink.url.as_ref().map(|url| url.resolve()).transpose()?;
     settings.url = url.map(|url| url.expose().to_owned());
     settings.path = sink.path.clone();
     settings.topic = sink.topic.clone();
     settings.names = sink.names.clone();
     settings.kafka = sink.kafka.resolve()?;
+    settings.transactional = sink.transactional;
     settings.setup_sql = sink.setup_sql.clone();
     settings.batch_rows_max = bytes(sink.batch_rows_max);
     settings.batch_bytes_max = bytes(sink.batch_bytes_max.0);
