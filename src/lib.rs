@@ -12,6 +12,7 @@ pub mod coordinator;
 pub mod decode;
 pub mod demo;
 pub mod embed;
+pub mod end_snapshot;
 pub mod error;
 pub mod failure;
 pub mod fault;

@@ -15,6 +15,7 @@ pub mod kafka;
 pub mod memory;
 pub mod mixed;
 pub mod partitioner;
+mod sticky;
 
 use crate::error::Error;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
-//! Kafka topics on a real broker: what mock brokers cannot do. Needs the service scripts
-//! (`HEADWATER_SERVICES`, or `tests/services`); starts a broker of its own and stops it.
+//! Kafka topics on a real broker: what mock brokers cannot do.
+
+#[path = "support/services.rs"]
+#[expect(dead_code, reason = "Kafka alone is started here")]
+mod services;
 
 use headwater::error::{Error, ErrorKind};
 use headwater::topic::kafka::KafkaTopics;
@@ -9,10 +12,8 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+use services::Services;
 use std::future::Future;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,33 +21,19 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// A running broker; stops when dropped.
 struct Broker {
-    data: tempfile::TempDir,
+    /// Kept until the end.
+    _services: Services,
     servers: String,
-}
-
-fn services() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services");
-    std::env::var_os("HEADWATER_SERVICES").map_or(own, PathBuf::from)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
 }
 
 impl Broker {
     fn start() -> Self {
-        let data = tempfile::tempdir().expect("a folder");
-        let (port, controller) = (free_port(), free_port());
-        let status = Command::new(services().join("start-kafka"))
-            .arg(data.path())
-            .args([port.to_string(), controller.to_string()])
-            .env("START_LIMIT", "180")
-            .status()
-            .expect("start-kafka runs");
-        assert!(status.success(), "start-kafka failed");
-        let servers = format!("127.0.0.1:{port}");
-        Broker { data, servers }
+        let services = Services::start_kafka();
+        let servers = services.bootstrap_servers();
+        Broker {
+            _services: services,
+            servers,
+        }
     }
 
     fn config(&self) -> ClientConfig {
@@ -85,20 +72,6 @@ impl Broker {
             config.set(*name, *value);
         }
         config.create().expect("a producer")
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let stop = Command::new(services().join("stop-service"))
-            .arg(self.data.path())
-            .status();
-        if !stop.is_ok_and(|status| status.success()) {
-            eprintln!(
-                "the broker in {} could not be stopped",
-                self.data.path().display()
-            );
-        }
     }
 }
 
