@@ -187,6 +187,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
             rule: settings.rule,
         },
         Rc::clone(&merge_counters),
+        |_, _| (),
     );
     let (read_progress, _) = merged.read_progress.probe();
     let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
