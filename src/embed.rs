@@ -21,7 +21,7 @@ use crate::outcome::judge;
 use crate::run::{self, FIRST_GENERATION, settings};
 use crate::sink::admit::admit;
 use crate::sink::queue::{QueueOptions, start};
-use crate::sink::{Sink, settings as sink_settings};
+use crate::sink::{Claim, Sink, settings as sink_settings};
 use crate::summary::Summary;
 use crate::topic::Topics;
 use crate::topic::growth::watch_growth;
@@ -120,13 +120,19 @@ impl Embedded {
                 sink_settings::build(&settings, &tables, &config.kafka_properties()?, 1)?
             }
         };
-        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
+        admit(
+            &*sink,
+            config.sink.replay_unsafe_because.as_deref(),
+            true,
+            settings::target_not_empty(&config),
+        )?;
         let failures = Arc::new(Failures::default());
         let failed = Arc::clone(&failures);
         let incarnation = match self.incarnation {
             Some(number) => number,
             None => incarnation::next(&run::store(&config)?, &config.job.job)?,
         };
+        sink.claim(&Claim::fresh(&config.job.job, incarnation))?;
         let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let options = QueueOptions {
             incarnation,

@@ -22,7 +22,7 @@ use crate::progress::{Display, Progress};
 use crate::signals::Stop;
 use crate::sink::admit::admit;
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkState, SinkWatch};
-use crate::sink::{Sink, settings as sink_settings};
+use crate::sink::{Claim, Sink, settings as sink_settings};
 use crate::summary::Summary;
 use crate::table::{Role, Table};
 use crate::topic::growth::watch_growth;
@@ -79,7 +79,12 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         ));
     }
     if args.cluster.process == 0 {
-        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
+        admit(
+            &*sink,
+            config.sink.replay_unsafe_because.as_deref(),
+            true,
+            settings::target_not_empty(&config),
+        )?;
     }
     let failures = Arc::new(Failures::default());
     let growing = Arc::clone(&failures);
@@ -475,6 +480,9 @@ fn queues(
     args: &RunArgs,
     failures: &Arc<Failures>,
 ) -> Result<Vec<SinkQueue>, Error> {
+    if args.cluster.process == 0 {
+        sink.claim(&Claim::fresh(&config.job.job, place.incarnation))?;
+    }
     let failed = Arc::clone(failures);
     queue::start(
         sink,

@@ -93,6 +93,9 @@ pub enum OnError {
 pub struct SinkSettings {
     /// The kind of target.
     pub kind: SinkKind,
+    /// The job that writes it; not of `[sink]`.
+    #[serde(skip, default = "job")]
+    pub job: String,
     /// `postgres://user:password@host/database`, for `postgres`.
     #[serde(default)]
     pub url: Option<String>,
@@ -138,6 +141,10 @@ pub struct SinkSettings {
     pub replay_unsafe_because: Option<String>,
 }
 
+fn job() -> String {
+    "headwater".to_owned()
+}
+
 fn batch_rows_max() -> usize {
     10_000
 }
@@ -151,6 +158,7 @@ impl SinkSettings {
     pub fn new(kind: SinkKind) -> SinkSettings {
         SinkSettings {
             kind,
+            job: job(),
             url: None,
             path: None,
             topic: None,
@@ -292,7 +300,7 @@ pub fn build(
         SinkKind::Null => Arc::new(Null::default()),
         SinkKind::Jsonl => {
             let path = settings.needed("path", &settings.path)?;
-            Arc::new(JsonLines::new(settings, path, tables))
+            Arc::new(JsonLines::new(path, tables))
         }
         SinkKind::Sqlite => {
             let path = settings.needed("path", &settings.path)?;
