@@ -203,6 +203,10 @@ impl Guard {
         }
     }
 
+    pub(super) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
     /// Whether this run was seen to have the target.
     pub(super) fn has_seen(&self) -> bool {
         self.seen.is_some()

@@ -167,9 +167,12 @@ fn carry(transaction: &Transaction<'_>, identity: &str, carried: &[String]) -> R
              ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)"
         );
         transaction.execute(&sql, [identity, old])?;
-        for table in [APPLIED, CHECKPOINT] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE identity = ?"), [old])?;
-        }
+    }
+    // Nothing hangs on an identity that no table has any more.
+    for table in [APPLIED, CHECKPOINT] {
+        transaction.execute_batch(&format!(
+            "DELETE FROM {table} WHERE identity NOT IN (SELECT identity FROM {TARGET})"
+        ))?;
     }
     Ok(())
 }
