@@ -98,11 +98,7 @@ impl KafkaSink {
     }
 
     /// Whether a topic holds records; it must be there.
-    fn has_records(
-        &self,
-        producer: &BaseProducer<Deliveries>,
-        topic: &str,
-    ) -> Result<bool, Error> {
+    fn has_records(&self, producer: &BaseProducer<Deliveries>, topic: &str) -> Result<bool, Error> {
         let client = producer.client();
         let metadata = client.fetch_metadata(Some(topic), ASK_TIMEOUT);
         let metadata = metadata.map_err(|error| self.failed(error))?;

@@ -13,10 +13,11 @@
 //!
 //! It cannot see that the rows of a target were deleted (DELETE, TRUNCATE) while the job was away.
 
-use super::claim::{Applied, Claim};
+use super::claim::{Applied, Claim, Claimed};
 use super::{Role, WriteError};
 use crate::error::Error;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Which run may write a target table.
 pub(super) const TARGET: &str = "headwater_target";
@@ -180,6 +181,74 @@ impl Case<'_> {
     }
 }
 
+/// What this process has claimed a target for.
+#[derive(Debug, Default)]
+pub(super) struct Held(Mutex<Option<Claimant>>);
+
+#[derive(Clone, Debug)]
+struct Claimant {
+    token: String,
+    incarnation: u32,
+    identity: String,
+}
+
+impl Held {
+    /// Makes a claim, as the same claimant each time.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(super) fn claim(
+        &self,
+        incarnation: u32,
+        make: impl FnOnce(&str) -> Result<Claimed, Error>,
+    ) -> Result<Claimed, Error> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = match &*held {
+            Some(claimant) => claimant.token.clone(),
+            None => token()?,
+        };
+        let claimed = make(&token)?;
+        *held = Some(Claimant {
+            token,
+            incarnation,
+            identity: claimed.identity.clone().unwrap_or_default(),
+        });
+        Ok(claimed)
+    }
+
+    /// The incarnation that was claimed for.
+    ///
+    /// # Errors
+    /// When nothing was.
+    pub(super) fn incarnation(&self) -> Result<u32, WriteError> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let claimant = held.as_ref().ok_or_else(|| {
+            let what = "a checkpoint is to count on a target that was not claimed here";
+            WriteError::Fatal(Error::failed(what))
+        })?;
+        Ok(claimant.incarnation)
+    }
+
+    /// A guard that knows what was claimed. `target` is for messages.
+    pub(super) fn guard(
+        &self,
+        job: &str,
+        incarnation: u32,
+        target: String,
+        tables: usize,
+    ) -> Guard {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = held.as_ref().filter(|held| held.incarnation == incarnation);
+        Guard {
+            job: job.to_owned(),
+            incarnation,
+            target,
+            tables,
+            seen: same.map(|held| held.identity.clone()),
+        }
+    }
+}
+
 /// Lets a writer write as long as its run has the target.
 pub(super) struct Guard {
     job: String,
@@ -193,16 +262,6 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(job: &str, incarnation: u32, target: String, tables: usize) -> Guard {
-        Guard {
-            job: job.to_owned(),
-            incarnation,
-            target,
-            tables,
-            seen: None,
-        }
-    }
-
     pub(super) fn incarnation(&self) -> u32 {
         self.incarnation
     }

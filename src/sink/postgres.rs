@@ -14,17 +14,15 @@ mod sql;
 mod tenure;
 mod write;
 
-use super::ledger::{Guard, token};
+use super::ledger::{Guard, Held};
 use super::settings::{SinkSettings, UniqueConstraints};
 use super::target::TargetTable;
-use super::{
-    Claim, Claimed, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
-};
+use super::{Claim, Claimed, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
 use crate::error::Error;
 use crate::table::Table;
 use sha2::{Digest, Sha256};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
@@ -36,8 +34,6 @@ const JOB_BYTES_MAX: usize = 32;
 /// The target.
 pub struct PostgresSink {
     target: Arc<Target>,
-    /// Of this process: a random token, and the incarnation it has claimed for.
-    claimed: Mutex<Option<(String, u32)>>,
 }
 
 /// What every writer of the target knows.
@@ -47,6 +43,7 @@ struct Target {
     /// Without the password.
     name: String,
     tables: Vec<Table>,
+    held: Held,
 }
 
 impl PostgresSink {
@@ -78,8 +75,8 @@ impl PostgresSink {
                 config,
                 name,
                 tables: tables.to_vec(),
+                held: Held::default(),
             }),
-            claimed: Mutex::default(),
         })
     }
 }
@@ -163,7 +160,7 @@ impl Target {
 
     fn guard(&self, incarnation: u32) -> Guard {
         let (job, tables) = (&self.settings.job, self.tables.len());
-        Guard::new(job, incarnation, self.name.clone(), tables)
+        self.held.guard(job, incarnation, self.name.clone(), tables)
     }
 
     async fn tables(&self, client: &Client) -> Result<Vec<TargetTable>, Error> {
@@ -262,24 +259,14 @@ impl Sink for PostgresSink {
     }
 
     fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let claimant = match &*claimed {
-            Some((claimant, _)) => claimant.clone(),
-            None => token()?,
-        };
-        let taken = tenure::claim(&self.target, claim, &claimant);
-        let taken = run(&runtime()?, taken)?;
-        *claimed = Some((claimant, claim.incarnation));
-        Ok(taken)
+        let runtime = runtime()?;
+        self.target.held.claim(claim.incarnation, |claimant| {
+            run(&runtime, tenure::claim(&self.target, claim, claimant))
+        })
     }
 
     fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
-        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((_, incarnation)) = *claimed else {
-            let what = "a checkpoint of a target that this process has not claimed";
-            return Err(WriteError::Fatal(Error::failed(what)));
-        };
-        let guard = self.target.guard(incarnation);
+        let guard = self.target.guard(self.target.held.incarnation()?);
         let runtime = runtime().map_err(WriteError::Fatal)?;
         run(&runtime, tenure::note(&self.target, guard, number))
             .map_err(|halt| self.target.halted(halt))

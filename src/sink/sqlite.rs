@@ -12,8 +12,8 @@ mod catalogue;
 mod tenure;
 
 use super::column::{Cell, cell};
+use super::ledger::{Guard, Held, signed};
 use super::row::Field;
-use super::ledger::{Guard, signed, token};
 use super::settings::SinkSettings;
 use super::target::{self, Binder, Bound, Problem, TargetColumn, quoted};
 use super::{
@@ -24,11 +24,8 @@ use crate::error::Error;
 use crate::fault;
 use crate::table::Table;
 use rusqlite::types::Value;
-use rusqlite::{
-    Connection, ErrorCode, MAIN_DB, OpenFlags, TransactionBehavior, params_from_iter,
-};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, TransactionBehavior, params_from_iter};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The target.
@@ -36,8 +33,7 @@ pub struct SqliteSink {
     settings: SinkSettings,
     path: PathBuf,
     tables: Vec<Table>,
-    /// Of this process: a random token, and the incarnation it has claimed for.
-    claimed: Mutex<Option<(String, u32)>>,
+    held: Held,
 }
 
 impl SqliteSink {
@@ -47,7 +43,7 @@ impl SqliteSink {
             settings: settings.clone(),
             path,
             tables: tables.to_vec(),
-            claimed: Mutex::default(),
+            held: Held::default(),
         }
     }
 
@@ -59,7 +55,8 @@ impl SqliteSink {
 
     fn guard(&self, incarnation: u32) -> Guard {
         let file = self.path.display().to_string();
-        Guard::new(&self.settings.job, incarnation, file, self.tables.len())
+        let (job, tables) = (&self.settings.job, self.tables.len());
+        self.held.guard(job, incarnation, file, tables)
     }
 
     fn failed(&self, error: &rusqlite::Error) -> Error {
@@ -153,24 +150,14 @@ impl Sink for SqliteSink {
     }
 
     fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let claimant = match &*claimed {
-            Some((claimant, _)) => claimant.clone(),
-            None => token()?,
-        };
-        let taken = tenure::claim(self, &self.open()?, claim, &claimant)?;
-        *claimed = Some((claimant, claim.incarnation));
-        Ok(taken)
+        self.held.claim(claim.incarnation, |claimant| {
+            tenure::claim(self, &self.open()?, claim, claimant)
+        })
     }
 
     fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
-        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((_, incarnation)) = *claimed else {
-            let what = "a checkpoint of a target that this process has not claimed";
-            return Err(WriteError::Fatal(Error::failed(what)));
-        };
+        let guard = self.guard(self.held.incarnation()?);
         let mut connection = self.open().map_err(|error| WriteError::Retry(error.text))?;
-        let guard = self.guard(incarnation);
         tenure::note(&mut connection, guard, &self.names(), signed(number))
     }
 

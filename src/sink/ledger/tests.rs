@@ -1,9 +1,9 @@
 //! Each refusal of a claim and of a write, without a database.
 
-use super::{Case, Found, Guard, Holder, Taking};
+use super::{Case, Found, Guard, Held, Holder, Taking};
 use crate::error::{Error, ErrorKind};
 use crate::sink::WriteError;
-use crate::sink::claim::Claim;
+use crate::sink::claim::{Claim, Claimed};
 
 fn holder(job: &str, incarnation: u32, claimant: &str) -> Holder {
     Holder {
@@ -90,13 +90,13 @@ fn a_target_made_anew_is_refused() {
         judge(&known, &other, 0),
         &["table t", "checkpoint 5 knows it by  id-of-a", "id-of-b"],
     );
-    let one = [
-        found("t", Some(holder("j", 2, "a"))),
-        found("u", None),
-    ];
+    let one = [found("t", Some(holder("j", 2, "a"))), found("u", None)];
     refused(judge(&known, &one, 5), &["table u", "made anew"]);
     // A checkpoint that knows of no target cannot tell it from another one.
-    refused(judge(&claim(3, 5, None), &other, 5), &["knows it by  nothing"]);
+    refused(
+        judge(&claim(3, 5, None), &other, 5),
+        &["knows it by  nothing"],
+    );
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn other_jobs_and_newer_runs_are_refused() {
 }
 
 fn guard() -> Guard {
-    Guard::new("j", 3, "file".into(), 2)
+    Held::default().guard("j", 3, "file".into(), 2)
 }
 
 fn fatal(result: Result<&str, WriteError>) -> String {
@@ -142,6 +142,23 @@ fn a_writer_waits_for_its_claim_and_ends_after_another() {
     assert!(fatal(guard.check(&mine[..1])).contains("is gone"));
     let anew = [holder("j", 3, "b"), holder("j", 3, "b")];
     assert!(fatal(guard.check(&anew)).contains("is gone"));
+}
+
+#[test]
+fn a_writer_of_the_claiming_process_waits_for_nothing() {
+    let held = Held::default();
+    held.incarnation().unwrap_err();
+    let claimed = |_: &str| {
+        Ok(Claimed {
+            identity: Some("id-of-a".into()),
+            ..Claimed::default()
+        })
+    };
+    held.claim(3, claimed).unwrap();
+    assert_eq!(held.incarnation(), Ok(3));
+    let of = |incarnation| held.guard("j", incarnation, "file".into(), 1);
+    assert!(fatal(of(3).check(&[])).contains("is gone"));
+    assert!(matches!(of(4).check(&[]), Err(WriteError::Retry(_))));
 }
 
 #[test]

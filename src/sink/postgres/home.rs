@@ -158,7 +158,10 @@ async fn place(
     }
     let found: Vec<&str> = schemas.iter().map(|row| row.get(0)).collect();
     let home = Home::of(found.first().copied().unwrap_or("public"));
-    let what = format!("the user of sink.url may not create a table in {}", target.name);
+    let what = format!(
+        "the user of sink.url may not create a table in {}",
+        target.name
+    );
     let mut error = Error::usage(what)
         .line(format!("schemas  {}", found.join(", ")))
         .line("Beside the target three small tables are kept: which job and run may write, and")

@@ -97,7 +97,10 @@ pub(super) async fn claim(
 }
 
 fn is_locked(error: &PgError) -> bool {
-    let states = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED];
+    let states = [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ];
     error.code().is_some_and(|code| states.contains(code))
 }
 
@@ -146,7 +149,10 @@ impl Taker<'_> {
             let (pid, name): (i32, &str) = (row.get(0), row.get(1));
             let rest = name.get(prefix.len()..).unwrap_or_default();
             let number = rest.split('/').next().unwrap_or_default();
-            if number.parse().is_ok_and(|other: u32| other < self.claim.incarnation) {
+            if number
+                .parse()
+                .is_ok_and(|other: u32| other < self.claim.incarnation)
+            {
                 let end = "SELECT pg_terminate_backend($1)";
                 // Of another user: then its locks are waited for.
                 let _ = client.execute(end, &[&pid]).await;
@@ -249,7 +255,13 @@ impl Taker<'_> {
         transaction
             .execute(
                 &put,
-                &[&self.names, &claim.job, &taking.identity, &number, &self.claimant],
+                &[
+                    &self.names,
+                    &claim.job,
+                    &taking.identity,
+                    &number,
+                    &self.claimant,
+                ],
             )
             .await?;
         let carry = format!(
@@ -262,8 +274,9 @@ impl Taker<'_> {
             .await?;
         // Nothing hangs on an identity that no table has any more.
         for table in [&applied, &checkpoint] {
-            let orphans =
-                format!("DELETE FROM {table} WHERE identity NOT IN (SELECT identity FROM {target})");
+            let orphans = format!(
+                "DELETE FROM {table} WHERE identity NOT IN (SELECT identity FROM {target})"
+            );
             transaction.execute(&orphans, &[]).await?;
         }
         Ok(())
@@ -360,7 +373,9 @@ pub(super) async fn note(target: &Target, mut guard: Guard, number: u64) -> Resu
              ON CONFLICT (identity) DO UPDATE SET number = greatest(c.number, excluded.number)",
             home.table(CHECKPOINT)
         );
-        client.execute(&raise, &[&identity, &signed(number)]).await?;
+        client
+            .execute(&raise, &[&identity, &signed(number)])
+            .await?;
     }
     fault::io_point("target.note.before").map_err(Halt::ordered)?;
     client.batch_execute("COMMIT").await?;
