@@ -5,7 +5,9 @@
 
 use headwater::embed::Embedded;
 use headwater::error::Error;
-use headwater::sink::{Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, row};
+use headwater::sink::{
+    Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, row,
+};
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +39,7 @@ impl Sink for NewestWins {
 }
 
 impl Writer for NewestWins {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows {
             let found = match row.change {
@@ -88,7 +90,7 @@ fn main() -> Result<(), Error> {
 
     let sink = NewestWins::default();
     let job = Embedded::new(CONFIG).topics(topics).sink(sink.clone());
-    let summary = job.workers(2).incarnation(1).run()?;
+    let summary = job.workers(2).without_checkpoints().run()?;
 
     println!("{}", summary.table());
     let index = sink.0.lock().unwrap_or_else(PoisonError::into_inner);

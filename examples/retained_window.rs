@@ -12,7 +12,9 @@ use headwater::error::Error;
 use headwater::job::{Job, Shown};
 use headwater::launch;
 use headwater::outcome::judge;
-use headwater::sink::{Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, row};
+use headwater::sink::{
+    Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, row,
+};
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater_operators::time::Clock;
 use std::sync::Arc;
@@ -41,7 +43,7 @@ impl Sink for Printed {
 }
 
 impl Writer for Printed {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         for row in rows {
             let key = String::from_utf8_lossy(row.key);
             if let Change::Upsert(value) = row.change {
@@ -136,7 +138,7 @@ fn play(retention: &str) -> Result<(), Error> {
     let job = Embedded::new(config)
         .topics(topics.clone())
         .clock(clock.clone());
-    let job = job.sink(Printed).incarnation(1).job()?;
+    let job = job.sink(Printed).without_checkpoints().job()?;
     let running = Arc::clone(&job);
     let worker = spawn(move || launch::local(&running, 1, || ()));
     let mut play = Play {

@@ -2,7 +2,9 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod begin;
 pub mod check;
+pub mod checkpoint;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -14,8 +16,8 @@ pub mod demo;
 pub mod embed;
 pub mod error;
 pub mod failure;
+pub mod fault;
 pub mod feed;
-pub mod incarnation;
 pub mod job;
 pub mod key;
 pub mod launch;
@@ -25,6 +27,7 @@ pub mod run;
 pub mod signals;
 pub mod sink;
 pub mod status;
+pub mod store;
 pub mod summary;
 pub mod table;
 pub mod topic;

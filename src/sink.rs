@@ -13,6 +13,7 @@
 pub mod admit;
 mod backoff;
 pub mod batch;
+pub mod claim;
 pub mod column;
 pub mod fold;
 pub mod jsonl;
@@ -32,6 +33,7 @@ use crate::error::Error;
 use headwater_operators::record::{Op, RecordRef};
 
 pub use crate::table::Role;
+pub use claim::{Applied, Claim, Claimed, Fence};
 
 /// Whether writing a row again does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +179,28 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
+    /// Takes the target for a run of a job, before any writer is made; process 0 of a cluster does.
+    /// Whatever an older run still writes must not reach the target after it.
+    ///
+    /// # Errors
+    /// When the target belongs to another job, is not the one that the claim knows, is older than
+    /// the claim's checkpoint, or was taken by a greater incarnation; both sides are named.
+    fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
+        let _ = claim;
+        Ok(Claimed::default())
+    }
+
+    /// Leaves the number of a checkpoint that is about to be made in the target; everything that
+    /// the checkpoint counts as written is. Numbers grow.
+    ///
+    /// # Errors
+    /// [`WriteError::Retry`] when trying again may help, [`WriteError::Fatal`] when a greater
+    /// incarnation has taken the target.
+    fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
+        let _ = number;
+        Ok(())
+    }
+
     /// The writer of one shard.
     ///
     /// # Errors
@@ -186,11 +210,13 @@ pub trait Sink: Send + Sync {
 
 /// Writes one shard, on a thread of its own. May block.
 pub trait Writer: Send {
-    /// Writes a folded batch and flushes it: durable when this returns `Ok`.
+    /// Writes a folded batch and flushes it: durable when this returns `Ok`. `applied` is how far
+    /// the batch's records go in their partitions; a target that can stores it with the rows, for
+    /// [`Claimed::applied`].
     ///
     /// # Errors
     /// See [`WriteError`].
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError>;
+    fn write(&mut self, rows: &[Row<'_>], applied: &[Applied]) -> Result<(), WriteError>;
 }
 
 #[cfg(test)]

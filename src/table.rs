@@ -15,6 +15,16 @@ pub struct Table {
     pub key: Option<Vec<String>>,
 }
 
+impl Table {
+    /// Its topic of a role.
+    pub fn topic(&self, role: Role) -> &str {
+        match role {
+            Role::Mutations => &self.mutations,
+            Role::Snapshot => &self.snapshot,
+        }
+    }
+}
+
 /// What a topic is for. The role decides how an envelope is read, never its `op` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {

@@ -15,6 +15,7 @@ pub mod kafka;
 pub mod memory;
 pub mod mixed;
 pub mod partitioner;
+pub mod resume;
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -92,6 +93,12 @@ pub trait Topics: Send + Sync {
     /// # Errors
     /// As [`Topics::ranges`].
     fn starts(&self, topic: &str, start: Start) -> Result<Vec<u64>, Error>;
+
+    /// A durable checkpoint goes on from here. Told to whoever shows lag; never read back, and a
+    /// failure is no error.
+    fn committed(&self, next_offsets: &[Assignment]) {
+        let _ = next_offsets;
+    }
 
     /// A reader of these partitions; must return at once. `waker` is called when records may be
     /// ready.

@@ -4,7 +4,7 @@
 use headwater::error::Error;
 use headwater::sink::queue::{QueueOptions, start};
 use headwater::sink::{
-    Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit, row,
+    Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit, row,
 };
 use headwater::table::Table;
 use headwater_operators::record::{Op, RecordRef, Records};
@@ -45,7 +45,7 @@ impl Sink for NewestWins {
 }
 
 impl Writer for NewestWins {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows {
             let greeting = match row.change {

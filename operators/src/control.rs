@@ -48,6 +48,12 @@ pub enum Command {
     Freeze(Vec<PartitionTarget>),
     /// Mutations must be read up to here before the job has caught up.
     Target(Vec<PartitionTarget>),
+    /// A cut at the tick of this command: sources say how far they have read, merges export their
+    /// markers when every mutation before the tick has marked.
+    Checkpoint {
+        /// Its number; grows.
+        number: u64,
+    },
     /// Sources read no more, and keep their capabilities.
     Stop,
     /// Everything is durable: sources and reports let go of their capabilities.

@@ -17,6 +17,7 @@ pub mod control;
 pub mod decide;
 pub mod exchange;
 pub mod fingerprint;
+pub mod gather;
 pub mod marker;
 pub mod merge;
 pub mod record;

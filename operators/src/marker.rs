@@ -27,7 +27,7 @@ mod ticks;
 #[cfg(test)]
 mod tests;
 
-pub use arrangement::{MarkerArrangement, MarkerConfig};
+pub use arrangement::{MarkerArrangement, MarkerConfig, MarkerExport};
 pub use codec::RunError;
 pub use latest::Latest;
 pub use run::{Run, RunEntries};
@@ -36,6 +36,9 @@ pub use ticks::MarkedTicks;
 /// What the merge needs of a marker store; a faster store may replace the arrangement without
 /// touching the merge.
 pub trait MarkerStore {
+    /// Everything that is held, as a checkpoint takes it: immutable, and cheap to hand over.
+    type Export;
+
     /// Marks every fingerprint at `tick` (ms of job time, a multiple of the tick length).
     ///
     /// Ticks may be out of order between calls; the latest wins. A tick at or below the horizon
@@ -54,6 +57,10 @@ pub trait MarkerStore {
     /// forgotten. Never depends on when runs are merged; may be rounded up (never down, never above
     /// the horizon) when the store bounds its memory of ticks.
     fn forgotten_through(&self) -> Option<u64>;
+
+    /// Everything that is held now. Costs at most the sort of what is not in runs yet; nothing is
+    /// left out by tick.
+    fn export(&mut self) -> Self::Export;
 
     /// Does up to `fuel` entries of background merging; true when there is more to do.
     fn work(&mut self, fuel: usize) -> bool;

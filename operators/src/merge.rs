@@ -73,6 +73,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
     store: M,
     config: MergeConfig,
     counters: Rc<RefCell<MergeCounters>>,
+    exported: impl FnMut(Cut, M::Export) + 'static,
 ) -> Merged<'scope> {
     let scope = mutations.scope();
     let mut builder = OperatorBuilder::new("Merge".to_owned(), scope);
@@ -89,6 +90,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
         // Never used for sending; held so that the port lives as long as the operator.
         let _progress = progress;
         let mut state = Merge::new(store, config, counters);
+        let mut exported = exported;
         move |frontiers| {
             let _keep = &_progress;
             control.for_each(|capability, commands| {
@@ -105,6 +107,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
                 output.session(&capability).give_container(records);
             });
             state.forget();
+            state.export(&frontiers[0], &mut exported);
             state.held_reads(&mut output);
             reads.for_each(|capability, records| {
                 let tick = *capability.least().expect("a READ has a tick");
@@ -132,6 +135,15 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
     }
 }
 
+/// A checkpoint's cut, as control has told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Number of the checkpoint.
+    pub number: u64,
+    /// Its tick: what was stamped before it is in the checkpoint.
+    pub tick: u64,
+}
+
 /// READs whose tick control has not passed yet, with what keeps their frontiers.
 struct Held {
     data: Capability<u64>,
@@ -145,6 +157,8 @@ struct Merge<M> {
     counters: Rc<RefCell<MergeCounters>>,
     log: ControlLog,
     held: VecDeque<Held>,
+    /// Cuts whose mutations have not all come yet.
+    cuts: VecDeque<Cut>,
     fingerprints: Vec<u128>,
     markers: Vec<Option<u64>>,
 }
@@ -158,6 +172,7 @@ impl<M: MarkerStore> Merge<M> {
             counters,
             log,
             held: VecDeque::new(),
+            cuts: VecDeque::new(),
             fingerprints: Vec::new(),
             markers: Vec::new(),
         }
@@ -165,8 +180,11 @@ impl<M: MarkerStore> Merge<M> {
 
     /// Applies the commands of all ticks that control has passed.
     fn advance(&mut self, control: &timely::progress::frontier::MutableAntichain<u64>) {
-        for (_, command) in self.log.advance(control) {
+        for (tick, command) in self.log.advance(control) {
             self.config.retention.apply(&command);
+            if let Command::Checkpoint { number } = command {
+                self.cuts.push_back(Cut { number, tick });
+            }
         }
     }
 
@@ -194,6 +212,22 @@ impl<M: MarkerStore> Merge<M> {
             passed.and_then(|passed| self.config.retention.forget_through(passed))
         {
             self.store.forget_through(horizon);
+        }
+    }
+
+    /// Exports the markers for every cut whose mutations have all marked: a mutation before the cut
+    /// is not read again after a restore, so its marker must be in.
+    fn export(
+        &mut self,
+        mutations: &timely::progress::frontier::MutableAntichain<u64>,
+        exported: &mut impl FnMut(Cut, M::Export),
+    ) {
+        while let Some(cut) = self.cuts.front().copied() {
+            if mutations.less_than(&cut.tick) {
+                return;
+            }
+            self.cuts.pop_front();
+            exported(cut, self.store.export());
         }
     }
 

@@ -98,6 +98,7 @@ impl Retention {
             }
             Command::Freeze(_)
             | Command::Target(_)
+            | Command::Checkpoint { .. }
             | Command::Stop
             | Command::Shutdown
             | Command::Verdict { .. } => {}

@@ -210,7 +210,7 @@ section! {
         /// `file:PATH`, or s3://, gs://, az://.
         store: String = "file:./state".to_owned(), Built;
         /// How often.
-        interval: Duration = Duration::from_secs(10), Later;
+        interval: Duration = Duration::from_secs(10), Built;
     }
 }
 

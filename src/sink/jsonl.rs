@@ -15,7 +15,9 @@
 use super::line::{LineFile, put_json, put_text};
 use super::row::{self, Columns};
 use super::settings::SinkSettings;
-use super::{Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use super::{
+    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+};
 use crate::error::Error;
 use crate::table::Table;
 use std::path::{Path, PathBuf};
@@ -147,7 +149,7 @@ fn put_columns(out: &mut Vec<u8>, columns: &Columns<'_>) {
 }
 
 impl Writer for JsonLinesWriter {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let mut lines = Vec::new();
         let mut rejected = Vec::new();
         for (index, row) in rows.iter().enumerate() {

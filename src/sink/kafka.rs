@@ -9,7 +9,9 @@
 mod deliver;
 
 use super::settings::SinkSettings;
-use super::{Change, Place, Rejected, ReplaySafety, RowForm, Sink, WriteError, Writer, admit};
+use super::{
+    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+};
 use crate::error::Error;
 use crate::table::Table;
 use deliver::{Deliveries, Verdict, verdict};
@@ -180,7 +182,7 @@ impl KafkaWriter {
 }
 
 impl Writer for KafkaWriter {
-    fn write(&mut self, rows: &[super::Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         for (index, row) in rows.iter().enumerate() {
             let value = match row.change {
                 Change::Upsert(value) => Some(value),

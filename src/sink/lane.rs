@@ -9,10 +9,11 @@ use super::backoff::pause;
 use super::batch::{Batch, Piece};
 use super::fold::fold;
 use super::queue::{DeadLetter, QueueOptions, Shared, Tracker};
-use super::{Rejected, Row, WriteError, Writer, row};
+use super::{Applied, Origin, Rejected, Row, WriteError, Writer, row};
 use crate::error::Error;
 use crate::table::{Role, Table};
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -171,6 +172,37 @@ impl Target {
         }
     }
 
+    /// How far the batch's records go in their partitions.
+    fn applied(&self, batch: &Batch) -> Vec<Applied> {
+        let mut farthest: BTreeMap<(Role, u16, u32), u64> = BTreeMap::new();
+        for entry in batch.iter() {
+            let origin = Origin::of(&entry.record);
+            let place = (origin.role, entry.record.table, origin.partition);
+            let next_offset = farthest.entry(place).or_default();
+            *next_offset = (*next_offset).max(origin.offset + 1);
+        }
+        let mut applied: Vec<Applied> = Vec::with_capacity(farthest.len());
+        for ((role, table, partition), next_offset) in farthest {
+            let Some(table) = self.tables.get(usize::from(table)) else {
+                continue;
+            };
+            let topic = table.topic(role);
+            // Tables may share a topic.
+            let same =
+                |a: &&mut Applied| a.role == role && a.topic == topic && a.partition == partition;
+            match applied.iter_mut().find(same) {
+                Some(before) => before.next_offset = before.next_offset.max(next_offset),
+                None => applied.push(Applied {
+                    role,
+                    topic: topic.to_owned(),
+                    partition,
+                    next_offset,
+                }),
+            }
+        }
+        applied
+    }
+
     fn settle(&self, rows: &[Row<'_>], rejected: &[Rejected]) -> Result<(), Error> {
         for refused in rejected {
             let Some(row) = rows.get(refused.index) else {
@@ -192,7 +224,7 @@ impl Target {
 impl Output for Target {
     fn write(&mut self, batch: &Batch) -> Result<(), Failure> {
         let rows = fold(batch);
-        let refused = match self.writer.write(&rows) {
+        let refused = match self.writer.write(&rows, &self.applied(batch)) {
             Ok(()) => 0,
             Err(WriteError::Retry(reason)) => return Err(Failure::Retry(reason)),
             Err(WriteError::Fatal(error)) => return Err(Failure::Fatal(error)),
@@ -212,13 +244,7 @@ impl Output for Target {
 /// The error that names a refused row by its record; never by its values.
 fn refusal(tables: &[Table], row: &Row<'_>, reason: &str) -> Error {
     let (table, topic) = match tables.get(row.table) {
-        Some(table) => {
-            let topic = match row.origin.role {
-                Role::Mutations => &table.mutations,
-                Role::Snapshot => &table.snapshot,
-            };
-            (table.name.as_str(), topic.as_str())
-        }
+        Some(table) => (table.name.as_str(), table.topic(row.origin.role)),
         None => ("?", "?"),
     };
     let key = match row::columns(row.key) {

@@ -2,7 +2,7 @@
 //!
 //! It cannot fail.
 
-use super::{Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer};
+use super::{Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer};
 use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl Sink for Null {
 }
 
 impl Writer for Null {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let deletes = rows
             .iter()
             .filter(|row| row.change == Change::Delete)

@@ -12,7 +12,9 @@ use super::column::{Cell, cell};
 use super::row::Field;
 use super::settings::SinkSettings;
 use super::target::{self, Binder, Bound, Problem, TargetColumn, quoted};
-use super::{Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use super::{
+    Applied, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+};
 use crate::error::Error;
 use crate::table::Table;
 use rusqlite::types::Value;
@@ -255,7 +257,7 @@ fn broken(error: rusqlite::Error) -> WriteError {
 }
 
 impl Writer for SqliteWriter {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let mut rejected = Vec::new();
         let mut work = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {

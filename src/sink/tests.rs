@@ -4,7 +4,9 @@ use super::queue::{QueueOptions, SinkState, start, version};
 use super::testing::{
     B21_BATCHES, Event, b21, event, options, options_with_failures, push_all, records, table, until,
 };
-use super::{Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use super::{
+    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+};
 use crate::error::Error;
 use headwater_operators::record::Op;
 use std::collections::BTreeMap;
@@ -61,7 +63,7 @@ impl Sink for Fake {
 }
 
 impl Writer for (Place, Fake) {
-    fn write(&mut self, batch: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, batch: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let answer = (self.1.answer)(&self.0, batch);
         if matches!(answer, Ok(()) | Err(WriteError::Rejected(_))) {
             let mut rows = self.1.rows.lock().unwrap();

@@ -62,6 +62,20 @@ struct Held {
     merging: bool,
 }
 
+/// Everything that an arrangement holds, for a checkpoint. Runs are shared, not copied.
+#[derive(Clone, Debug)]
+pub struct MarkerExport {
+    /// The runs, each with a number that no other run of this arrangement has or had: a run that a
+    /// checkpoint has written once need not be written again.
+    pub runs: Vec<(u64, Arc<Run>)>,
+    /// Everything at or below it is forgotten.
+    pub horizon: Option<u64>,
+    /// The latest tick of a marker that was forgotten.
+    pub forgotten: Option<u64>,
+    /// First and last tick of each span of marked ticks above the horizon.
+    pub spans: Vec<(u64, u64)>,
+}
+
 /// The markers of one worker.
 pub struct MarkerArrangement {
     config: MarkerConfig,
@@ -110,16 +124,20 @@ impl MarkerArrangement {
         }
     }
 
-    /// Adds a run of a checkpoint, sliced to this worker's range ([`Run::slice`]).
+    /// Adds a run of a checkpoint, sliced to this worker's range ([`Run::slice`]). Returns its
+    /// number in [`MarkerExport::runs`]; `None` when all of it is forgotten.
     ///
     /// A run knows only the ticks of the markers it has; the others come by `restore_ticks`.
-    pub fn insert_run(&mut self, run: Arc<Run>) {
+    pub fn insert_run(&mut self, run: Arc<Run>) -> Option<u64> {
         self.ticks.mark(run.tick_first());
         self.ticks.mark(run.tick_last());
-        if Some(run.tick_last()) > self.ticks.horizon() {
-            self.hold(run);
-            self.schedule();
+        if Some(run.tick_last()) <= self.ticks.horizon() {
+            return None;
         }
+        let id = self.run_id_next;
+        self.hold(run);
+        self.schedule();
+        Some(id)
     }
 
     /// The ticks marked, for a checkpoint.
@@ -271,6 +289,8 @@ fn mostly_forgotten(run: &Run, horizon: Option<u64>) -> bool {
 }
 
 impl MarkerStore for MarkerArrangement {
+    type Export = MarkerExport;
+
     fn mark(&mut self, tick: u64, fingerprints: &[u128]) {
         if fingerprints.is_empty() {
             return;
@@ -322,6 +342,20 @@ impl MarkerStore for MarkerArrangement {
 
     fn forgotten_through(&self) -> Option<u64> {
         self.ticks.forgotten()
+    }
+
+    fn export(&mut self) -> MarkerExport {
+        self.seal();
+        MarkerExport {
+            runs: self
+                .runs
+                .iter()
+                .map(|held| (held.id, Arc::clone(&held.run)))
+                .collect(),
+            horizon: self.ticks.horizon(),
+            forgotten: self.ticks.forgotten(),
+            spans: self.ticks.spans().collect(),
+        }
     }
 
     fn work(&mut self, fuel: usize) -> bool {

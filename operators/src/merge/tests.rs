@@ -60,6 +60,7 @@ fn bench(worker: &mut Worker, config: MergeConfig) -> Bench {
             store,
             config,
             Rc::clone(&counters),
+            |_, _| (),
         );
         reads_passed = read_progress.probe().0;
         let left = Rc::clone(&left);

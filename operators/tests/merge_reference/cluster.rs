@@ -207,6 +207,7 @@ fn build(
             store,
             setup.merge.clone(),
             Rc::clone(counters),
+            |_, _| (),
         );
         let data = tee(merged.data, shared.clone(), index);
         out(data, setup.planted, shared, index).probe_with(&durable);

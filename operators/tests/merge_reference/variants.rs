@@ -57,6 +57,8 @@ impl<M> Store<M> {
 }
 
 impl<M: MarkerStore> MarkerStore for Store<M> {
+    type Export = M::Export;
+
     fn mark(&mut self, tick: u64, fingerprints: &[u128]) {
         match self.planted {
             Planted::DecidesFirst | Planted::MarksLater => {
@@ -97,6 +99,10 @@ impl<M: MarkerStore> MarkerStore for Store<M> {
         // Starved, and lying about it: merges then go on at the next occasion.
         self.inner.work(fuel.min(self.fuel_max));
         !self.unmarked_older.is_empty()
+    }
+
+    fn export(&mut self) -> M::Export {
+        self.inner.export()
     }
 
     fn stats(&self) -> MarkerStats {

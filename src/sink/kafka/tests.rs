@@ -141,14 +141,14 @@ fn a_broker_that_is_away_is_waited_for() {
         shard: 0,
     };
     let mut writer = sink.writer(place).unwrap();
-    until("written", || writer.write(&[row("a", "1")]).is_ok());
+    until("written", || writer.write(&[row("a", "1")], &[]).is_ok());
     cluster.broker_down(1).unwrap();
     let rows = [row("a", "2"), row("b", "2")];
-    let away = writer.write(&rows);
+    let away = writer.write(&rows, &[]);
     assert!(matches!(away, Err(WriteError::Retry(_))), "{away:?}");
     cluster.broker_up(1).unwrap();
-    until("written again", || writer.write(&rows).is_ok());
-    writer.write(&[row("a", "3")]).unwrap();
+    until("written again", || writer.write(&rows, &[]).is_ok());
+    writer.write(&[row("a", "3")], &[]).unwrap();
     let found = read(&cluster, "out", 1);
     let last = |key: &str| {
         found

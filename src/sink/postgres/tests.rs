@@ -91,7 +91,7 @@ fn every_type_and_composite_keys() {
     );
     let key = r#"{"a":9007199254740993,"b":"x"}"#;
     writer
-        .write(&[row(key, &value), row(r#"{"b":"y","a":1}"#, "")])
+        .write(&[row(key, &value), row(r#"{"b":"y","a":1}"#, "")], &[])
         .unwrap();
     let all = "SELECT *, octet_length(raw) FROM \"T\"";
     database.sql("ALTER DATABASE types SET timezone = 'UTC'");
@@ -110,12 +110,12 @@ fn every_type_and_composite_keys() {
             "fields":[{decimal},{bits}]}}]}},
             "payload":{{"after":{{"n":"/wY=","bits":"BQ=="}},"op":"u"}}}}"#
     );
-    writer.write(&[row(key, &framed)]).unwrap();
+    writer.write(&[row(key, &framed)], &[]).unwrap();
     assert_eq!(
         database.sql("SELECT n, bits, m FROM \"T\""),
         ["-2.50|101|bad"]
     );
-    writer.write(&[row(key, "")]).unwrap();
+    writer.write(&[row(key, "")], &[]).unwrap();
     assert_eq!(database.sql("SELECT count(*) FROM \"T\""), ["0"]);
 }
 
@@ -148,7 +148,7 @@ fn refused_rows_stand_alone_and_their_values_stay_secret() {
         .zip(&values)
         .map(|(key, value)| row(key, value))
         .collect();
-    let refused = rejected(writer.write(&rows));
+    let refused = rejected(writer.write(&rows, &[]));
     let indices: Vec<usize> = refused.iter().map(|(index, _)| *index).collect();
     assert_eq!(indices, [1, 2, 3, 4, 5], "{refused:?}");
     assert!(refused[4 - 1].1.contains("`tz`: a number"), "{refused:?}");
@@ -244,7 +244,10 @@ fn what_is_wrong_at_the_start_is_said() {
     has(&text, &["127.0.0.1:1/none", "refused", "sink.url"]);
     assert!(!text.contains("hush"), "{text}");
     let mut writer = writer(&database, &[table("hello")]);
-    let text = fatal(writer.write(&[row("{\"id\":1}", &envelope("{\"id\":1,\"shout\":\"B!\"}"))]));
+    let text = fatal(writer.write(
+        &[row("{\"id\":1}", &envelope("{\"id\":1,\"shout\":\"B!\"}"))],
+        &[],
+    ));
     has(&text, &["`shout`", "unknown_columns"]);
 }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::sink::column::{Cell, array_literal, cell, hex};
 use crate::sink::row::Field;
 use crate::sink::target::{self, Binder, Bound, Problem, TargetColumn};
-use crate::sink::{Rejected, Row, WriteError, Writer};
+use crate::sink::{Applied, Rejected, Row, WriteError, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -105,7 +105,7 @@ impl PostgresWriter {
 }
 
 impl Writer for PostgresWriter {
-    fn write(&mut self, rows: &[Row<'_>]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         if self
             .session
             .as_ref()

@@ -112,14 +112,17 @@ fn composite_keys_types_and_columns_that_did_not_come() {
         r#"{"a":1,"b":"x","n":12.50,"flag":true,"raw":"AQI=","doc":{"k":[1]},"day":19782}"#,
     );
     writer
-        .write(&[
-            row(r#"{"a":1,"b":"x"}"#, &full),
-            row(r#"{"b":"y","a":1}"#, ""),
-        ])
+        .write(
+            &[
+                row(r#"{"a":1,"b":"x"}"#, &full),
+                row(r#"{"b":"y","a":1}"#, ""),
+            ],
+            &[],
+        )
         .unwrap();
     let big = envelope(r#"{"a":9007199254740993,"b":"z","n":null}"#);
     writer
-        .write(&[row(r#"{"b":"z","a":9007199254740993}"#, &big)])
+        .write(&[row(r#"{"b":"z","a":9007199254740993}"#, &big)], &[])
         .unwrap();
     let expected = [
         "x|1|12.5|1|[1, 2]|{\"k\":[1]}|2024-02-29|d",
@@ -128,13 +131,16 @@ fn composite_keys_types_and_columns_that_did_not_come() {
     assert_eq!(target.rows("SELECT * FROM t ORDER BY a"), expected);
     // A later row without some columns leaves them as they are.
     writer
-        .write(&[row(
-            r#"{"a":1,"b":"x"}"#,
-            &envelope(r#"{"a":1,"b":"x","n":1}"#),
-        )])
+        .write(
+            &[row(
+                r#"{"a":1,"b":"x"}"#,
+                &envelope(r#"{"a":1,"b":"x","n":1}"#),
+            )],
+            &[],
+        )
         .unwrap();
     assert_eq!(target.rows("SELECT n, flag FROM t WHERE b = 'x'"), ["1|1"]);
-    writer.write(&[row(r#"{"a":1,"b":"x"}"#, "")]).unwrap();
+    writer.write(&[row(r#"{"a":1,"b":"x"}"#, "")], &[]).unwrap();
     assert_eq!(target.rows("SELECT count(*) FROM t"), ["1"]);
 }
 
@@ -157,7 +163,7 @@ fn refused_rows_stand_alone() {
         row("{\"id\":null}", &values[0]),
         row("{\"id\":6}", "[]"),
     ];
-    let refused = rejected(writer.write(&rows));
+    let refused = rejected(writer.write(&rows, &[]));
     let mut indices: Vec<usize> = refused.iter().map(|(index, _)| *index).collect();
     indices.sort_unstable();
     assert_eq!(indices, [1, 2, 4, 5], "{refused:?}");
@@ -172,14 +178,14 @@ fn a_column_that_the_target_lacks_is_named_or_dropped() {
     let mut target = Target::new(HELLO);
     let value = envelope(r#"{"id":1,"greeting":"b","shout":"B!"}"#);
     let rows = [row("{\"id\":1}", &value)];
-    let text = fatal(target.writer(&[table("hello")]).write(&rows));
+    let text = fatal(target.writer(&[table("hello")]).write(&rows, &[]));
     assert!(
         text.contains("`shout`") && text.contains("unknown_columns"),
         "{text}"
     );
     assert!(!text.contains("B!"), "{text}");
     target.settings.unknown_columns = UnknownColumns::Drop;
-    target.writer(&[table("hello")]).write(&rows).unwrap();
+    target.writer(&[table("hello")]).write(&rows, &[]).unwrap();
     assert_eq!(target.rows("SELECT * FROM hello"), ["1|b"]);
 }
 
@@ -238,9 +244,12 @@ fn a_locked_file_is_waited_for() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let value = envelope(r#"{"id":1,"greeting":"a"}"#);
     let rows = [row("{\"id\":1}", &value)];
-    assert!(matches!(writer.write(&rows), Err(WriteError::Retry(_))));
+    assert!(matches!(
+        writer.write(&rows, &[]),
+        Err(WriteError::Retry(_))
+    ));
     other.execute_batch("COMMIT").unwrap();
-    writer.write(&rows).unwrap();
+    writer.write(&rows, &[]).unwrap();
     assert_eq!(target.rows("SELECT * FROM hello"), ["1|a"]);
 }
 
