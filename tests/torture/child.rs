@@ -31,6 +31,8 @@ pub(crate) struct Start {
 #[derive(Debug)]
 pub(crate) struct Children {
     all: Vec<(Child, PathBuf, Option<ExitStatus>)>,
+    started: Instant,
+    killed: Vec<usize>,
 }
 
 /// How a process ended, and what it said.
@@ -38,6 +40,8 @@ pub(crate) struct Children {
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// Whether it was to be killed.
+    pub(crate) killed: bool,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -101,6 +105,8 @@ impl Children {
         };
         Children {
             all: (0..start.processes.max(1)).map(spawn).collect(),
+            started: Instant::now(),
+            killed: Vec::new(),
         }
     }
 
@@ -120,6 +126,7 @@ impl Children {
 
     /// SIGKILL to one process.
     pub(crate) fn kill(&mut self, process: usize) {
+        self.killed.push(process);
         // It may have ended a moment ago.
         let _ = self.all[process].0.kill();
     }
@@ -153,17 +160,34 @@ impl Children {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        let ended = |(_, log, status): &(Child, PathBuf, Option<ExitStatus>)| {
+        let ended = |process: usize| {
+            let (_, log, status) = &self.all[process];
             let read = |end| std::fs::read_to_string(log.with_extension(end)).expect("its log");
             let status = status.expect("it has ended");
             Ended {
                 code: status.code(),
                 signal: status.signal(),
+                killed: self.killed.contains(&process),
                 out: read("out"),
                 err: read("err"),
             }
         };
-        Some(self.all.iter().map(ended).collect())
+        Some((0..self.all.len()).map(ended).collect())
+    }
+
+    /// Waits for the others when one has gone. Those that are not connected yet would wait for it
+    /// for long and are killed; connected ones must end by themselves within `limit`.
+    pub(crate) fn end_others(&mut self, limit: Duration) -> Option<Vec<Ended>> {
+        let connected = self.started.elapsed() > Duration::from_secs(2);
+        let limit = if connected {
+            limit
+        } else {
+            Duration::from_millis(700)
+        };
+        match self.end(limit) {
+            None if !connected => self.end(Duration::from_secs(10)),
+            ended => ended,
+        }
     }
 
     /// All that was said, for a message.

@@ -8,6 +8,7 @@
 
 mod auditor;
 mod child;
+mod fencing;
 mod history;
 mod manifest;
 mod oracle;
@@ -18,6 +19,7 @@ mod random;
 mod report;
 mod scenario;
 mod supervisor;
+mod watcher;
 mod writers;
 
 use random::Random;

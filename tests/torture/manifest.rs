@@ -76,6 +76,27 @@ pub(crate) fn read(folder: &Path, number: u64) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Whether a manifest covers any record. Older ones may go while it looks.
+pub(crate) fn covers_some(folder: &Path) -> bool {
+    let Some(number) = numbers(folder).last().copied() else {
+        return false;
+    };
+    let path = folder_of(folder).join(format!("{number:010}"));
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let json = text.split_once('\n').map_or("", |parts| parts.1);
+    let json: Value = serde_json::from_str(json).unwrap_or_default();
+    let offsets = json["offsets"].as_array();
+    let covers = |entry: &Value| entry["next_offset"].as_u64() > Some(0);
+    offsets.is_some_and(|offsets| offsets.iter().any(covers))
+}
+
+/// The incarnation that wrote the newest manifest.
+pub(crate) fn incarnation(folder: &Path) -> u64 {
+    let newest = numbers(folder).last().copied();
+    let incarnation = newest.and_then(|number| read(folder, number)["incarnation"].as_u64());
+    incarnation.unwrap_or(0)
+}
+
 /// The offsets that a job would start from now. Ask while none runs.
 pub(crate) fn newest(folder: &Path, history: &History) -> Offsets {
     let mut offsets = Offsets::fresh(history);

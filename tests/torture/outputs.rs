@@ -102,6 +102,8 @@ pub(crate) fn make_sqlite(folder: &Path) {
 /// Its rows.
 pub(crate) fn sqlite(folder: &Path) -> BTreeMap<u32, Seen> {
     let database = rusqlite::Connection::open(folder.join(SQLITE)).expect("a database");
+    let wait = std::time::Duration::from_secs(10);
+    database.busy_timeout(wait).expect("it can wait");
     let mut query = database
         .prepare("SELECT id, seq, origin FROM item")
         .expect("a table");

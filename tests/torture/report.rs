@@ -13,6 +13,7 @@ pub(crate) struct Tally {
     /// Kills by kind: `all:` or `one:` of the processes and when; `fault:` by the program itself.
     pub(crate) kills: BTreeMap<String, u64>,
     pub(crate) restarts: u64,
+    /// Manifests that were written, without the claims of the incarnations.
     pub(crate) checkpoints: u64,
     /// Of the histories.
     pub(crate) changes: u64,
@@ -25,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) lines: u64,
     pub(crate) differing_rows: u64,
     pub(crate) breaches: u64,
+    /// Rows that a reader of SQLite saw go back.
+    pub(crate) gone_back: u64,
 }
 
 impl Tally {
@@ -55,6 +58,7 @@ impl Tally {
         self.lines += other.lines;
         self.differing_rows += other.differing_rows;
         self.breaches += other.breaches;
+        self.gone_back += other.gone_back;
     }
 
     pub(crate) fn json(&self, seed: u64, scenarios: usize, elapsed: Duration) -> Value {
@@ -73,6 +77,7 @@ impl Tally {
             "lines_audited": self.lines,
             "differing_rows": self.differing_rows,
             "breaches": self.breaches,
+            "rows_gone_back": self.gone_back,
         })
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Scenario<'a> {
     audited: u64,
     /// From where the running incarnation started.
     pub(crate) from: Offsets,
+    /// The bug that is planted in all incarnations.
+    pub(crate) plant: Option<String>,
     runs: u32,
 }
 
@@ -72,6 +74,7 @@ impl<'a> Scenario<'a> {
             auditor: Auditor::new(history, settings.batch_rows_max == 1),
             audited: 0,
             from: Offsets::fresh(history),
+            plant: None,
             runs: 0,
         }
     }
@@ -112,15 +115,23 @@ impl<'a> Scenario<'a> {
         }
     }
 
-    /// Runs `--once` to its end, and audits it.
+    /// Runs an incarnation to its end, and audits it.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub(crate) fn to_the_end(&mut self, start: &Start) -> Result<Vec<Ended>, String> {
+        let mut children = self.start(start)?;
+        let ended = children.end(Duration::from_secs(90));
+        self.audit();
+        ended.ok_or_else(|| format!("it did not end\n{}", children.said()))
+    }
+
+    /// Runs `--once` to its good end.
     ///
     /// # Errors
     /// When it does not end in time or not with code 0.
     pub(crate) fn once(&mut self, start: &Start) -> Result<Vec<Ended>, String> {
-        let mut children = self.start(start)?;
-        let ended = children.end(Duration::from_secs(90));
-        self.audit();
-        let ended = ended.ok_or_else(|| format!("--once did not end\n{}", children.said()))?;
+        let ended = self.to_the_end(start)?;
         match ended.iter().find(|ended| ended.code != Some(0)) {
             Some(bad) => Err(format!("--once ended with {}", bad.words())),
             None => Ok(ended),
@@ -195,9 +206,10 @@ fn text(settings: &Settings) -> String {
          [[table]]\nname = \"{TABLE}\"\nmutations = \"file:{MUTATIONS}\"\n\
          snapshot = \"file:{SNAPSHOT}\"\n\
          [checkpoint]\nstore = \"file:{STORE}\"\n\
-         [sink]\ntarget_not_empty = \"accept\"\n{sink}\nbatch_rows_max = {rows}\n\
+         [sink]\n{sink}\nbatch_rows_max = {rows}\n\
          [limits]\ntick_ms = {}\ninflight_bytes_max = \"{bytes}B\"\n\
          reads_inflight_bytes_max = \"{}B\"\n\
+         [cluster]\ndeadline = \"10s\"\n\
          {}\n",
         settings.tick_ms,
         (bytes / 2).max(1),

@@ -13,6 +13,7 @@ use crate::points::POINTS;
 use crate::random::Random;
 use crate::report::Tally;
 use crate::scenario::{Scenario, Settings, Target, Verdict};
+use crate::watcher::Watcher;
 use crate::writers::Writers;
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +101,12 @@ pub(crate) fn run(run: &Run) -> (Verdict, Tally) {
         plant: run.plant,
         tally: Tally::default(),
     };
-    let verdict = match supervisor.all(run.kills) {
+    let sqlite = settings.target == Target::Sqlite;
+    let watcher = sqlite.then(|| Watcher::start(supervisor.scenario.path(), &history));
+    let result = supervisor.all(run.kills);
+    let back = watcher.map(Watcher::end).unwrap_or_default();
+    supervisor.tally.gone_back = back.len() as u64;
+    let verdict = match result.and_then(|()| kept(&back)) {
         Ok(()) => supervisor.scenario.verdict(),
         Err(words) => Verdict {
             trouble: Some(words),
@@ -118,6 +124,14 @@ pub(crate) fn run(run: &Run) -> (Verdict, Tally) {
         );
     }
     (verdict, supervisor.tally)
+}
+
+/// A reader must see no row go back.
+fn kept(back: &[String]) -> Result<(), String> {
+    match back.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{} rows went back; {first}", back.len())),
+    }
 }
 
 impl Supervisor<'_> {
@@ -209,17 +223,15 @@ impl Supervisor<'_> {
         let mut children = self.scenario.start(&plan.start)?;
         self.tally.restarts += 1;
         let killed = wait(&mut children, plan.moment, self.scenario.path());
-        let ended = if killed {
+        if killed {
             match plan.victim {
                 Some(victim) => children.kill(victim),
                 None => children.kill_all(),
             }
             let all = if plan.victim.is_some() { "one" } else { "all" };
             self.tally.kill(&format!("{all}:{}", plan.kind));
-            children.end(SOON)
-        } else {
-            children.end(SOON)
-        };
+        }
+        let ended = children.end_others(SOON);
         self.scenario.audit();
         let ended = ended.ok_or_else(|| format!("{plan:?} did not end\n{}", children.said()))?;
         self.judge(&plan, killed, &ended)?;
@@ -237,7 +249,7 @@ impl Supervisor<'_> {
         }
         for ended in ended {
             let fine = match (ended.code, ended.signal) {
-                (None, Some(9)) => killed,
+                (None, Some(9)) => ended.killed,
                 (None, Some(6)) => faulty,
                 // Lost a peer, or what was planted.
                 (Some(1), None) => faulty || plan.victim.is_some() || ended_late(killed, ended),
@@ -262,10 +274,9 @@ impl Supervisor<'_> {
     fn tell(&mut self, verdict: &Verdict) {
         let scenario = &self.scenario;
         let tally = &mut self.tally;
-        tally.checkpoints = manifest::numbers(scenario.path())
-            .last()
-            .copied()
-            .unwrap_or(0);
+        let newest = manifest::numbers(scenario.path()).last().copied();
+        let claims = manifest::incarnation(scenario.path());
+        tally.checkpoints = newest.unwrap_or(0).saturating_sub(claims);
         tally.changes = scenario.history.changes();
         tally.reads = scenario.history.reads();
         tally.reads_emitted = scenario.auditor.reads.len() as u64;
