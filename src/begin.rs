@@ -11,18 +11,22 @@
 
 use crate::checkpoint::manifest::{FingerprintKey, JobTime, Markers, PartitionState, secret_hex};
 use crate::checkpoint::{self, Manifest};
+use crate::cli;
 use crate::config::Config;
 use crate::error::Error;
+use crate::failure::Failures;
 use crate::job::{Partitions, topic_names};
+use crate::lease::{self, Lease};
 use crate::run;
 use crate::sink::admit::admit;
 use crate::sink::{Claim, Claimed, Sink};
 use crate::store::Store;
 use crate::table::{Role, Table};
-use crate::topic::resume::resumable;
+use crate::topic::resume::{resumable, same_topic};
 use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a process waits for what process 0 leaves in the store after the cluster is up.
@@ -42,6 +46,8 @@ pub struct Terms<'a> {
     pub store: &'a Store,
     /// Workers of all processes.
     pub workers: usize,
+    /// Told when a later run has taken over.
+    pub failures: &'a Arc<Failures>,
     /// An older checkpoint to go back to.
     pub from_checkpoint: Option<u64>,
     /// So many partitions of a grown mutation topic are accepted.
@@ -56,6 +62,8 @@ pub struct Begun {
     pub fresh: bool,
     /// What the target answered.
     pub claimed: Claimed,
+    /// Shows others that this run lives.
+    pub lease: Lease,
 }
 
 /// Process 0: makes this run the owner of the job and of the target.
@@ -64,6 +72,8 @@ pub struct Begun {
 /// Whatever must be refused; see the module.
 pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let job = &terms.config.job.job;
+    let lease_time = terms.config.checkpoint.lease;
+    lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;
     let previous = match (terms.from_checkpoint, numbers.last()) {
         (Some(number), _) => Some(checkpoint::load(terms.store, job, number)?),
@@ -71,9 +81,14 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         (None, None) => None,
     };
     let fresh = previous.is_none();
+    if fresh {
+        terms.store.prove_create_if_absent(job)?;
+    }
     admit(
         terms.sink,
         terms.config.sink.replay_unsafe_because.as_deref(),
+        fresh,
+        run::settings::target_not_empty(terms.config),
     )?;
     let mut manifest = match &previous {
         Some(previous) => resumed(terms, previous)?,
@@ -85,6 +100,9 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let shards_before = manifest.shards_max;
     manifest.shards_max = shards_before.max(shards);
     checkpoint::claim(terms.store, &manifest)?;
+    let failures = Arc::clone(terms.failures);
+    let lost = move |error| failures.report(error);
+    let lease = lease::hold(terms.store, job, manifest.incarnation, lease_time, lost)?;
     crate::fault::point("claim.target.before")?;
     let claimed = terms.sink.claim(&Claim {
         job: job.clone(),
@@ -99,6 +117,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         manifest,
         fresh,
         claimed,
+        lease,
     })
 }
 
@@ -130,6 +149,12 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             end: None,
         })
     });
+    let mut topic_ids = BTreeMap::new();
+    for topic in topic_names_of_all(terms.tables) {
+        if let Some(id) = terms.topics.topic_id(&topic)? {
+            topic_ids.insert(topic, id);
+        }
+    }
     Ok(Manifest {
         number: 0,
         job: terms.config.job.job.clone(),
@@ -147,6 +172,7 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             now_ms: 0,
             wall: Vec::new(),
         },
+        topic_ids,
         offsets: states.into_iter().flatten().collect(),
         markers: Markers::default(),
         generations: Vec::new(),
@@ -206,43 +232,38 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         .line(format!("expected  function {FINGERPRINT_ID}"))
         .line("Go on with the program that wrote it, or start a new job."));
     }
+    for topic in topic_names_of_all(terms.tables) {
+        let found = terms.topics.topic_id(&topic)?;
+        let saved = previous.topic_ids.get(&topic).map(String::as_str);
+        same_topic(&topic, saved, found.as_deref())?;
+    }
     let mut manifest = previous.clone();
+    manifest.offsets.clear();
     for role in [Role::Mutations, Role::Snapshot] {
-        for topic in topic_names(terms.tables, role) {
-            let found = terms.topics.partition_count(&topic)?;
-            accept_growth(terms, &mut manifest, role, &topic, found)?;
+        let saved = partitions(previous);
+        let ranges = |topic: &str| terms.topics.ranges(topic);
+        let all = resumable(role, saved.of(role), terms.accept_partitions, ranges)?;
+        for from in all {
+            let same = |state: &&PartitionState| {
+                state.topic == from.topic && state.partition == from.partition
+            };
+            manifest.offsets.push(PartitionState {
+                role,
+                end: previous.of(role).find(same).and_then(|state| state.end),
+                topic: from.topic,
+                partition: from.partition,
+                next_offset: from.next_offset,
+            });
         }
     }
-    let saved: Vec<Assignment> = partitions(&manifest).all().cloned().collect();
-    resumable(&saved, |topic| terms.topics.ranges(topic))?;
     Ok(manifest)
 }
 
-/// Adds the partitions that a topic has got since; those of a mutation topic only if accepted.
-fn accept_growth(
-    terms: &Terms<'_>,
-    manifest: &mut Manifest,
-    role: Role,
-    topic: &str,
-    found: u32,
-) -> Result<(), Error> {
-    let of_topic = manifest.of(role).filter(|state| state.topic == topic);
-    let known = u32::try_from(of_topic.count()).unwrap_or(u32::MAX);
-    let accepted = role == Role::Snapshot || terms.accept_partitions == Some(found);
-    if found > known && accepted {
-        let ranges = terms.topics.ranges(topic)?;
-        let new = (known..found).zip(ranges.iter().skip(known as usize));
-        let states = new.map(|(partition, range)| PartitionState {
-            role,
-            topic: topic.to_owned(),
-            partition,
-            next_offset: range.low,
-            end: None,
-        });
-        manifest.offsets.extend(states);
-        return Ok(());
-    }
-    crate::topic::growth::growth_error(topic, known, found).map_or(Ok(()), Err)
+/// The topics of both roles.
+fn topic_names_of_all(tables: &[Table]) -> Vec<String> {
+    [Role::Mutations, Role::Snapshot]
+        .map(|role| topic_names(tables, role))
+        .concat()
 }
 
 /// Where a manifest has each role's partitions go on.

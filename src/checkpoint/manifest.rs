@@ -41,6 +41,8 @@ pub struct Manifest {
     pub fingerprint: FingerprintKey,
     /// Where logical time stood.
     pub time: JobTime,
+    /// What tells a topic from one that was made anew under its name, where topics have that.
+    pub topic_ids: BTreeMap<String, String>,
     /// Partitions of both roles.
     pub offsets: Vec<PartitionState>,
     /// The markers.

@@ -127,7 +127,8 @@ impl Thread {
         }
         insist(&self.panel, || self.verify(&manifest));
         insist(&self.panel, || clean(&self.store, &manifest, self.kept));
-        self.topics.committed(&mutation_offsets(&manifest));
+        let note = self.topics.committed(&mutation_offsets(&manifest));
+        self.panel.trouble("the consumer group for lag tools", note);
         let runs: u64 = manifest.markers.runs.iter().map(|run| run.bytes).sum();
         Ok(Written {
             bytes_new: bytes_new + bytes.len() as u64,

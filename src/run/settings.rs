@@ -93,6 +93,14 @@ pub fn decode(config: &Config) -> DecodeSettings {
     }
 }
 
+/// What to do with a target that holds rows at a job's first start.
+pub fn target_not_empty(config: &Config) -> TargetNotEmpty {
+    match config.sink.target_not_empty {
+        choices::TargetNotEmpty::Refuse => TargetNotEmpty::Refuse,
+        choices::TargetNotEmpty::Accept => TargetNotEmpty::Accept,
+    }
+}
+
 /// The target's settings, with secrets followed.
 ///
 /// # Errors
@@ -106,20 +114,19 @@ pub fn sink(config: &Config) -> Result<SinkSettings, Error> {
         choices::SinkKind::Jsonl => SinkKind::Jsonl,
         choices::SinkKind::Null => SinkKind::Null,
     });
+    settings.job = config.job.job.clone();
     let url = sink.url.as_ref().map(|url| url.resolve()).transpose()?;
     settings.url = url.map(|url| url.expose().to_owned());
     settings.path = sink.path.clone();
     settings.topic = sink.topic.clone();
     settings.names = sink.names.clone();
     settings.kafka = sink.kafka.resolve()?;
+    settings.transactional = sink.transactional;
     settings.setup_sql = sink.setup_sql.clone();
     settings.batch_rows_max = bytes(sink.batch_rows_max);
     settings.batch_bytes_max = bytes(sink.batch_bytes_max.0);
     settings.connections = sink.connections.map(bytes);
-    settings.target_not_empty = match sink.target_not_empty {
-        choices::TargetNotEmpty::Refuse => TargetNotEmpty::Refuse,
-        choices::TargetNotEmpty::Accept => TargetNotEmpty::Accept,
-    };
+    settings.target_not_empty = target_not_empty(config);
     settings.unknown_columns = match sink.unknown_columns {
         choices::UnknownColumns::Refuse => UnknownColumns::Refuse,
         choices::UnknownColumns::Drop => UnknownColumns::Drop,

@@ -26,6 +26,7 @@ pub(in crate::checkpoint) fn manifest() -> Manifest {
             now_ms: 1040,
             wall: vec![(0, 1_700_000_000_000)],
         },
+        topic_ids: [("snap".to_owned(), "Jx".to_owned())].into(),
         offsets: vec![PartitionState {
             role: Role::Snapshot,
             topic: "snap".to_owned(),
