@@ -167,6 +167,8 @@ fn paused_between_two_durable_steps_it_writes_nothing_after_the_takeover() {
         "checkpoint.run.before=pause@2",
         "checkpoint.manifest.before=pause@2",
         "checkpoint.manifest.after=pause@2",
+        "target.note.before=pause@2",
+        "sqlite.commit.before=pause@9",
         "claim.target.before=pause",
         "claim.target.after=pause",
     ] {
