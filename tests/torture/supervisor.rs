@@ -84,7 +84,7 @@ fn settings(random: &mut Random) -> (Settings, usize) {
 pub(crate) fn run(run: &Run) -> (Verdict, Tally) {
     let mut random = Random::new(run.seed);
     let shape = Shape {
-        keys: 300 + random.below(2_000) as u32,
+        keys: 1_000 + random.below(6_000) as u32,
         changes: 500 * run.kills.clamp(5, 60),
         mutation_partitions: 1 + random.below(4) as u32,
         snapshot_partitions: 1 + random.below(3) as u32,
