@@ -22,15 +22,7 @@ impl Server {
             .expect("a folder for the server");
         let data = folder.path().join("s3");
         std::fs::create_dir(&data).expect("made");
-        let watcher = Command::new("setsid")
-            .arg(script("stop-when-gone"))
-            .arg(std::process::id().to_string())
-            .arg(&data)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("bash and setsid are there");
+        let watcher = watch(&data);
         for attempt in 1.. {
             let port = free_port();
             let output = Command::new(script("start-s3"))
@@ -74,6 +66,19 @@ impl Drop for Server {
             eprintln!("the watcher could not be ended: {error}");
         }
     }
+}
+
+/// Stops the server when this process is gone.
+fn watch(data: &Path) -> Child {
+    Command::new("setsid")
+        .arg(script("stop-when-gone"))
+        .arg(std::process::id().to_string())
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("bash and setsid are there")
 }
 
 fn script(name: &str) -> PathBuf {
