@@ -22,7 +22,11 @@ impl Server {
             .expect("a folder for the server");
         let data = folder.path().join("s3");
         std::fs::create_dir(&data).expect("made");
-        let watcher = watch(&data);
+        let mut server = Server {
+            watcher: watch(&data),
+            folder,
+            port: 0,
+        };
         for attempt in 1.. {
             let port = free_port();
             let output = Command::new(script("start-s3"))
@@ -33,11 +37,8 @@ impl Server {
                 .output()
                 .expect("bash is there");
             if output.status.success() {
-                return Server {
-                    folder,
-                    port,
-                    watcher,
-                };
+                server.port = port;
+                return server;
             }
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(attempt < START_TRIES, "the S3 server did not start: {said}");
