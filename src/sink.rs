@@ -23,7 +23,6 @@ pub mod null;
 pub mod postgres;
 mod quarantine;
 pub mod queue;
-pub mod row;
 pub mod settings;
 pub mod sqlite;
 mod target;
@@ -31,6 +30,7 @@ mod target;
 use crate::error::Error;
 use headwater_operators::record::{Op, RecordRef};
 
+pub use crate::decode::row;
 pub use crate::table::Role;
 
 /// Whether writing a row again does no harm.
