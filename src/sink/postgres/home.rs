@@ -1,5 +1,5 @@
-//! Where the tables of [`crate::sink::ledger`] are in a database: in one schema, so that all jobs on
-//! it find each other.
+//! Where the tables of [`crate::sink::ledger`] are in a database: in one schema, so that all jobs
+//! on it find each other.
 //!
 //! Invariant: tables that are there are used wherever they are; new ones are made only when there
 //! are none in the whole database.
@@ -68,7 +68,8 @@ impl Home {
         [
             format!(
                 "CREATE TABLE IF NOT EXISTS {target} (relation regclass PRIMARY KEY, job text NOT \
-                 NULL, identity text NOT NULL, incarnation bigint NOT NULL, claimant text NOT NULL);"
+                 NULL, identity text NOT NULL, incarnation bigint NOT NULL, claimant text \
+                 NOT NULL);"
             ),
             format!(
                 "CREATE TABLE IF NOT EXISTS {applied} (identity text, role text, topic text, \
