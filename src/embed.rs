@@ -139,6 +139,7 @@ impl Embedded {
         let panel = Arc::new(Panel::default());
         let failed = Arc::clone(&failures);
         let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let replay = run::replay(&config, &begun.replay, 1);
         let options = QueueOptions {
             incarnation: manifest.incarnation,
             first_worker: 0,
@@ -149,11 +150,13 @@ impl Embedded {
             quarantine_dir: run::quarantine_dir(&config),
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
+            replay: Arc::clone(&replay),
         };
         let queues = start(&*sink, &options)?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
-        let resumed = checkpoint::resume(&store, &manifest, 0..self.workers, self.workers)?;
+        let mut resumed = checkpoint::resume(&store, &manifest, 0..self.workers, self.workers)?;
+        resumed.replay = begun.replay;
         let mut checkpoints =
             run::checkpoints(&config, &sink, &store, &manifest, &panel, &failures)?;
         checkpoints.lease = Some(begun.lease);
@@ -176,6 +179,7 @@ impl Embedded {
             failures,
             panel,
             resumed,
+            replay,
             checkpoints: self.keeps.then_some(checkpoints),
         }))
     }

@@ -22,7 +22,7 @@ use crate::key::KeyGate;
 use crate::table::Role;
 use crate::topic::{Assignment, RawRecord, Reader, Topics, Waker};
 use ends::Ends;
-use headwater_operators::control::Command;
+use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::record::{Op, RecordRef};
 use headwater_operators::source::{Feed, PartitionEnd, Polled};
 use rate::Rate;
@@ -77,6 +77,10 @@ pub struct FeedConfig {
     pub gate: Arc<KeyGate>,
     /// Where its parts of checkpoints go.
     pub outbox: Outbox,
+    /// How far the target had seen these partitions before a restart.
+    pub replay: Vec<PartitionTarget>,
+    /// Bytes that a replay may have in flight beyond the budget.
+    pub replay_bytes_max: usize,
 }
 
 /// See the module.
@@ -88,9 +92,13 @@ pub struct TopicFeed {
     ends: Ends,
     generation: u32,
     rate: Option<Rate>,
+    stopping: bool,
     stopped: bool,
     troubled: bool,
     placeholders: Placeholders,
+    /// What the target had seen before a restart, until it is read again.
+    replays: Ends,
+    replaying: bool,
     /// For a planted bug alone: a cut whose offsets are taken too late.
     late_cut: Option<(u64, u32)>,
 }
@@ -105,6 +113,8 @@ impl TopicFeed {
             topics.push(topic.expect("assignments are made from the topics of the tables"));
         }
         let ends = Ends::new(&config.assignments);
+        let mut replays = Ends::new(&config.assignments);
+        replays.set(&config.replay);
         let rate = config.records_per_second_max.map(Rate::new);
         let reader = None;
         let generation = 0;
@@ -116,9 +126,12 @@ impl TopicFeed {
             ends,
             generation,
             rate,
+            stopping: false,
             stopped: false,
             placeholders: Placeholders::default(),
             troubled: false,
+            replaying: replays.waiting(),
+            replays,
             late_cut: None,
         };
         if feed.config.role == Role::Mutations {
@@ -228,7 +241,8 @@ impl TopicFeed {
         budget_bytes: usize,
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<usize, Error> {
-        let Some(rate) = self.rate.as_mut() else {
+        let throttled = self.rate.as_mut().filter(|_| !self.replays.waiting());
+        let Some(rate) = throttled else {
             let bytes = self.read(budget_bytes, give)?;
             self.config.counters.borrow_mut().behind = bytes > 0;
             return Ok(bytes);
@@ -279,8 +293,17 @@ impl Feed for TopicFeed {
                 true => self.late_cut = Some((*number, LATE_POLLS)),
                 false => self.cut(*number),
             },
-            Command::Stop => self.stopped = true,
+            Command::Replayed { .. } => self.replaying = false,
+            Command::Stop => self.stopping = true,
             _ => {}
+        }
+    }
+
+    fn extra_bytes(&self) -> usize {
+        if self.replaying {
+            self.config.replay_bytes_max
+        } else {
+            0
         }
     }
 
@@ -291,6 +314,8 @@ impl Feed for TopicFeed {
         give: &mut dyn FnMut(RecordRef<'_>),
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
+        // A replay is read to its end first: what the sink holds of it would never be written.
+        self.stopped |= self.stopping && !self.replays.waiting();
         if self.stopped {
             if let Some((number, _)) = self.late_cut.take() {
                 self.cut(number);
@@ -302,7 +327,9 @@ impl Feed for TopicFeed {
                 self.cut_late();
                 if let Some(reader) = &self.reader {
                     let mutations = self.config.role == Role::Mutations;
-                    self.ends.reached(&**reader, mutations, tick, ends);
+                    let at = (mutations, tick);
+                    self.ends.reached(&**reader, at, false, ends);
+                    self.replays.reached(&**reader, at, true, ends);
                 }
                 if bytes > 0 {
                     Polled::More

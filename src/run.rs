@@ -24,7 +24,8 @@ use crate::outcome::judge;
 use crate::progress::{Display, Progress};
 use crate::signals::Stop;
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkState, SinkWatch};
-use crate::sink::{Sink, settings as sink_settings};
+use crate::sink::replay::Replay;
+use crate::sink::{Applied, Sink, settings as sink_settings};
 use crate::store::Store;
 use crate::summary::Summary;
 use crate::table::{Role, Table};
@@ -41,6 +42,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use troubles::Troubles;
 
+/// What is said of a replay that is too large.
+const STREAMS: &str = "it is larger than limits.replay_bytes_max, so it is written as it comes: \
+    readers of the target may see rows go back until the job has caught up";
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
@@ -81,7 +85,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     };
     let mut place = Place::find(&terms, &args.cluster)?;
     let lease = place.lease.take();
-    let started = start(terms, &topics, &sink, &place, lease, args);
+    let started = start(&terms, &topics, &sink, &place, lease, args);
     let (job, sink_watch, _growth) = started.inspect_err(|_| {
         // Dropping it would wait for peers, who wait for this process.
         std::mem::forget(place.cluster.take());
@@ -93,19 +97,14 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
 
 /// Everything that runs, from what the run goes on from.
 fn start(
-    terms: Terms<'_>,
+    terms: &Terms<'_>,
     topics: &Arc<dyn Topics>,
     sink: &Arc<dyn Sink>,
     place: &Place,
     lease: Option<Lease>,
     args: &RunArgs,
 ) -> Result<(Arc<Job>, Option<SinkWatch>, GrowthWatch), Error> {
-    let Terms {
-        config,
-        tables,
-        store,
-        ..
-    } = terms;
+    let (config, tables, store) = (terms.config, terms.tables, terms.store);
     let failures = Arc::clone(terms.failures);
     let manifest = &place.manifest;
     let partitions = begin::partitions(manifest);
@@ -118,14 +117,8 @@ fn start(
     )?;
     let (workers, processes) = (args.cluster.workers, args.cluster.processes);
     let first_worker = args.cluster.process * workers;
-    let queues = queues(
-        config,
-        tables,
-        &**sink,
-        manifest.incarnation,
-        args,
-        &failures,
-    )?;
+    let replay = replay(config, &place.replay, processes);
+    let queues = queues(terms, sink, manifest.incarnation, args, &replay)?;
     let sink_watch = queues.first().map(SinkQueue::watch);
     let panel = Arc::new(Panel::default());
     let mut resumed = checkpoint::resume(
@@ -134,7 +127,7 @@ fn start(
         first_worker..first_worker + workers,
         workers * processes,
     )?;
-    resumed.applied.clone_from(&place.applied);
+    resumed.replay.clone_from(&place.replay);
     let mut checkpoints = checkpoints(config, sink, store, manifest, &panel, &failures)?;
     checkpoints.lease = lease;
     let gate = KeyGate::new(tables);
@@ -146,6 +139,7 @@ fn start(
         generation_id: FIRST_GENERATION.to_owned(),
         topics: Arc::clone(topics),
         outlet: outlets(queues, first_worker),
+        replay,
         clock: Arc::new(RunningTime::from(manifest.time.now_ms)),
         settings: settings::job(config, args),
         first_worker,
@@ -213,6 +207,10 @@ fn execute(
         }
         display.show(&progress(&panel.shown()));
         panel.trouble("the target", sink.and_then(retried));
+        panel.trouble(
+            "the replay",
+            job.replay.streams().then(|| STREAMS.to_owned()),
+        );
         for line in troubles.look(Instant::now(), &panel.troubles()) {
             display.say(&line);
         }
@@ -460,17 +458,23 @@ pub(crate) fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
     counts
 }
 
+/// What the sinks of this process hold first.
+pub(crate) fn replay(config: &Config, applied: &[Applied], processes: usize) -> Arc<Replay> {
+    let bytes_max = usize::try_from(config.limits.replay_bytes_max.0).unwrap_or(usize::MAX);
+    Arc::new(Replay::new(!applied.is_empty(), bytes_max, processes))
+}
+
 fn queues(
-    config: &Config,
-    tables: &[Table],
-    sink: &dyn Sink,
+    terms: &Terms<'_>,
+    sink: &Arc<dyn Sink>,
     incarnation: u32,
     args: &RunArgs,
-    failures: &Arc<Failures>,
+    replay: &Arc<Replay>,
 ) -> Result<Vec<SinkQueue>, Error> {
-    let failed = Arc::clone(failures);
+    let (config, tables) = (terms.config, terms.tables);
+    let failed = Arc::clone(terms.failures);
     queue::start(
-        sink,
+        &**sink,
         &QueueOptions {
             incarnation,
             first_worker: args.cluster.process * args.cluster.workers,
@@ -481,6 +485,7 @@ fn queues(
             quarantine_dir: quarantine_dir(config),
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
+            replay: Arc::clone(replay),
         },
     )
 }
@@ -516,6 +521,10 @@ impl Outlet for QueueOutlet {
 
     fn durable(&mut self) -> u64 {
         self.0.durable()
+    }
+
+    fn passed(&mut self, tick: Option<u64>) {
+        self.0.passed(tick);
     }
 }
 

@@ -25,6 +25,7 @@ pub mod null;
 pub mod postgres;
 mod quarantine;
 pub mod queue;
+pub mod replay;
 pub mod settings;
 pub mod sqlite;
 mod target;

@@ -14,6 +14,7 @@ use crate::run::{FIRST_GENERATION, outlets, partitions};
 use crate::sink::Claim;
 use crate::sink::admit::admit;
 use crate::sink::queue::{self, QueueOptions};
+use crate::sink::replay::Replay;
 use crate::sink::settings::{SinkKind, SinkSettings, build};
 use crate::table::Table;
 use crate::topic::mixed::MixedTopics;
@@ -64,6 +65,7 @@ pub(super) fn job(
             quarantine_dir: folder.join(format!("{name}.quarantine")),
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
+            replay: Arc::new(Replay::none()),
         },
     )?;
     Ok(Arc::new(Job {
@@ -92,6 +94,7 @@ pub(super) fn job(
         failures,
         panel: Arc::new(Panel::default()),
         resumed: Resumed::default(),
+        replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
     }))
