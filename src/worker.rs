@@ -181,22 +181,12 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     );
     let ends = collect_ends(mutations.ends.concat(reads.ends));
     let merge_counters = Rc::<RefCell<MergeCounters>>::default();
-    let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
-    for command in &job.resumed.commands {
-        // Before any time passes: else markers of an open generation would be forgotten first.
-        retention.apply(command);
-    }
     let merged = merge(
         mutations.records,
         reads.records,
         commands.clone(),
         restored(scope, job),
-        MergeConfig {
-            tick_ms: settings.tick_ms,
-            retention,
-            on_forgotten: settings.on_forgotten,
-            rule: settings.rule,
-        },
+        merge_config(job),
         Rc::clone(&merge_counters),
         exported(scope.index(), job, &outbox),
     );
@@ -228,6 +218,22 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         merged: merged_counters,
         parts,
         commanded,
+    }
+}
+
+/// How the merge behaves, with the generations that are open from the start.
+fn merge_config(job: &Job) -> MergeConfig {
+    let settings = &job.settings;
+    let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
+    for command in &job.resumed.commands {
+        // Before any time passes: else markers of an open generation would be forgotten first.
+        retention.apply(command);
+    }
+    MergeConfig {
+        tick_ms: settings.tick_ms,
+        retention,
+        on_forgotten: settings.on_forgotten,
+        rule: settings.rule,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The demo's two jobs: the same topics, a SQLite sink each, with and without the rule.
 
 use super::topics;
+use crate::assemble::outlets;
 use crate::checkpoint::Resumed;
 use crate::cli::DemoArgs;
 use crate::clock::RunningTime;
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Settings};
 use crate::key::KeyGate;
-use crate::run::{FIRST_GENERATION, outlets, partitions};
+use crate::run::{FIRST_GENERATION, partitions};
 use crate::sink::Claim;
 use crate::sink::admit::admit;
 use crate::sink::queue::{self, QueueOptions};
