@@ -109,7 +109,10 @@ fn taken_over(
         return Err(format!("the second did not take over, after {took:?}"));
     }
     let before = state(scenario);
+    let woken = Instant::now();
     go_on(&mut first)?;
+    let ended = woken.elapsed();
+    println!("taken over in {took:?}; the first ended {ended:?} after it woke");
     let after = state(scenario);
     if before.1 != after.1 {
         return Err("the first has changed the manifests".to_owned());
