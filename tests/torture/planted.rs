@@ -144,7 +144,7 @@ fn finish(
     );
     let mut start = started(plant, 2, sets);
     start.once = true;
-    let ended = scenario.to_the_end(&start)?;
+    let ended = scenario.run_whole(&start)?;
     match ended[0].code {
         Some(0 | 4) => Ok(ended[0].code),
         _ => Err(ended[0].words()),

@@ -35,6 +35,11 @@ impl Tally {
         *self.kills.entry(kind.to_owned()).or_default() += 1;
     }
 
+    /// Kills of all kinds.
+    pub(crate) fn killed(&self) -> u64 {
+        self.kills.values().sum()
+    }
+
     /// Takes what a run that came to its end says of itself.
     pub(crate) fn end(&mut self, ended: &[Ended]) {
         self.restarts += 1;
@@ -66,7 +71,7 @@ impl Tally {
             "seed": seed,
             "scenarios": scenarios,
             "seconds": elapsed.as_millis() as f64 / 1_000.0,
-            "kills": self.kills.values().sum::<u64>(),
+            "kills": self.killed(),
             "kills_by_kind": self.kills,
             "restarts": self.restarts,
             "checkpoints_seen": self.checkpoints,

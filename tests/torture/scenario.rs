@@ -119,7 +119,7 @@ impl<'a> Scenario<'a> {
     ///
     /// # Errors
     /// When it does not end in time.
-    pub(crate) fn to_the_end(&mut self, start: &Start) -> Result<Vec<Ended>, String> {
+    pub(crate) fn run_whole(&mut self, start: &Start) -> Result<Vec<Ended>, String> {
         let mut children = self.start(start)?;
         let ended = children.end(Duration::from_secs(90));
         self.audit();
@@ -131,7 +131,7 @@ impl<'a> Scenario<'a> {
     /// # Errors
     /// When it does not end in time or not with code 0.
     pub(crate) fn once(&mut self, start: &Start) -> Result<Vec<Ended>, String> {
-        let ended = self.to_the_end(start)?;
+        let ended = self.run_whole(start)?;
         match ended.iter().find(|ended| ended.code != Some(0)) {
             Some(bad) => Err(format!("--once ended with {}", bad.words())),
             None => Ok(ended),
