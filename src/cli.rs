@@ -52,6 +52,8 @@ pub struct RunArgs {
     pub cluster: ClusterArgs,
     /// The partition count of the mutation topics that the person has agreed to.
     pub accept_partitions: Option<u32>,
+    /// An older checkpoint to go back to.
+    pub from_checkpoint: Option<u64>,
 }
 
 /// timely's flags.

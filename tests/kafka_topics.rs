@@ -10,6 +10,7 @@ use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use services::Services;
@@ -316,6 +317,79 @@ fn growth_changes_the_count(broker: &Broker) {
     }
 }
 
+/// What a lag tool sees of the group `job`.
+fn committed(broker: &Broker, topic: &str, partitions: i32) -> Vec<Offset> {
+    let tool: BaseConsumer = broker
+        .config()
+        .set("group.id", "job")
+        .create()
+        .expect("a client");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_range(topic, 0, partitions - 1);
+    let found = tool.committed_offsets(list, WAIT).expect("asked");
+    found
+        .elements()
+        .iter()
+        .map(|found| found.offset())
+        .collect()
+}
+
+fn offsets_are_committed_for_lag_tools_alone(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("lag", 3);
+    send(&broker.producer(&[]), "lag", 0, 0..10);
+    let place = |partition, next_offset| ("lag".to_string(), partition, next_offset);
+    let commit = |offsets: &[_]| topics.commit_for_lag_tools(offsets).expect("committed");
+    commit(&[place(0, 7), place(2, 0)]);
+    let expected = [Offset::Offset(7), Offset::Invalid, Offset::Offset(0)];
+    assert_eq!(committed(broker, "lag", 3), expected);
+    // Readers of the group do not stand in the way, nor do they start there.
+    let mut reader = reader(&topics, "lag", 0, 0);
+    assert_eq!(read_to(&mut *reader, 10), names(0..10));
+    let next = Assignment {
+        topic: "lag".into(),
+        partition: 0,
+        next_offset: reader.next_offset(0),
+    };
+    assert_eq!(topics.committed(&[next]), None);
+    assert_eq!(committed(broker, "lag", 3)[0], Offset::Offset(10));
+    let starts = topics.starts("lag", Start::Beginning).expect("starts");
+    assert_eq!(starts, vec![0, 0, 0]);
+    assert_eq!(topics.committed(&[]), None);
+    // A note, in time, when it cannot be told.
+    let (away, start) = ([("bootstrap.servers", "127.0.0.1:1")], Instant::now());
+    let away = away.map(|(name, value)| (name.to_string(), value.to_string()));
+    let away = KafkaTopics::open(&away.into(), "job", 1).expect("a client");
+    let error = away.commit_for_lag_tools(&[place(0, 1)]).expect_err("away");
+    assert!(start.elapsed() < Duration::from_secs(20), "too late");
+    for part in ["group job", "127.0.0.1:1", "lag"] {
+        assert!(error.text.contains(part), "{part} in: {error}");
+    }
+}
+
+fn a_topic_made_anew_has_another_id(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("ids", 1);
+    let id = || topics.topic_id("ids");
+    let first = id().expect("asked").expect("brokers of today have ids");
+    assert_eq!(id().expect("asked"), Some(first.clone()));
+    let (admin, options) = (broker.admin(), AdminOptions::new());
+    let results = wait(admin.delete_topics(&["ids"], &options)).expect("asked");
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let start = Instant::now();
+    while let Ok(found) = id() {
+        assert!(start.elapsed() < WAIT, "still {found:?}");
+    }
+    assert!(
+        id().expect_err("gone")
+            .text
+            .contains("topic ids does not exist")
+    );
+    broker.create("ids", 1);
+    let second = id().expect("asked");
+    assert!(second.is_some() && second != Some(first), "{second:?}");
+}
+
 #[test]
 fn kafka_topics_on_a_real_broker() {
     let broker = Broker::start();
@@ -327,4 +401,6 @@ fn kafka_topics_on_a_real_broker() {
     what_is_not_there_ends_a_reader(&broker);
     a_broker_that_speaks_otherwise_is_named_in_time(&broker);
     growth_changes_the_count(&broker);
+    offsets_are_committed_for_lag_tools_alone(&broker);
+    a_topic_made_anew_has_another_id(&broker);
 }

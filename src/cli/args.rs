@@ -91,6 +91,9 @@ struct Run {
     /// Does nothing yet: the mutation topics have grown to N partitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     accept_partitions: Option<u32>,
+    /// Go back to checkpoint N instead of the newest: what was read since is read again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    from_checkpoint: Option<u64>,
     /// Print help (-h is the hostfile)
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -244,6 +247,7 @@ impl Run {
                 hostfile: self.hostfile,
             },
             accept_partitions: self.accept_partitions,
+            from_checkpoint: self.from_checkpoint,
         })
     }
 }
