@@ -31,6 +31,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// For a planted bug alone: offsets are taken so many polls after the cut, behind the markers.
+const LATE_POLLS: u32 = 10;
+
 /// What one feed has read.
 #[derive(Clone, Debug, Default)]
 pub struct FeedCounters {
@@ -89,7 +92,7 @@ pub struct TopicFeed {
     troubled: bool,
     placeholders: Placeholders,
     /// For a planted bug alone: a cut whose offsets are taken too late.
-    late_cut: Option<u64>,
+    late_cut: Option<(u64, u32)>,
 }
 
 impl TopicFeed {
@@ -135,6 +138,19 @@ impl TopicFeed {
         {
             Ok(reader) => self.reader = Some(reader),
             Err(error) => self.fail(error),
+        }
+    }
+
+    /// For a planted bug alone: the cut, some polls after its command.
+    fn cut_late(&mut self) {
+        match &mut self.late_cut {
+            Some((_, polls)) if *polls > 0 => *polls -= 1,
+            Some((number, _)) => {
+                let number = *number;
+                self.late_cut = None;
+                self.cut(number);
+            }
+            None => {}
         }
     }
 
@@ -260,7 +276,7 @@ impl Feed for TopicFeed {
                 self.ends.set(targets);
             }
             Command::Checkpoint { number } => match fault::planted("offsets-ahead") {
-                true => self.late_cut = Some(*number),
+                true => self.late_cut = Some((*number, LATE_POLLS)),
                 false => self.cut(*number),
             },
             Command::Stop => self.stopped = true,
@@ -276,16 +292,14 @@ impl Feed for TopicFeed {
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
         if self.stopped {
-            if let Some(number) = self.late_cut.take() {
+            if let Some((number, _)) = self.late_cut.take() {
                 self.cut(number);
             }
             return Polled::Idle;
         }
         match self.read_limited(tick, budget_bytes, give) {
             Ok(bytes) => {
-                if let Some(number) = self.late_cut.take() {
-                    self.cut(number);
-                }
+                self.cut_late();
                 if let Some(reader) = &self.reader {
                     let mutations = self.config.role == Role::Mutations;
                     self.ends.reached(&**reader, mutations, tick, ends);
