@@ -224,7 +224,9 @@ fn without_the_fence_the_stale_write_is_seen(broker: &Broker) {
     let (said, seen) = takeover(broker, "planted", "unfenced");
     assert!(said.contains("wrote c"), "{said}");
     let last = |key: &str| seen.iter().rfind(|row| row.0 == key).unwrap().1.clone();
-    assert_eq!((last("b"), last("c")), ("old".into(), "old".into()));
+    // It had sent `b` before the new run did; `c` came after, and stays.
+    assert_eq!((last("b"), last("c")), ("new".into(), "old".into()));
+    assert!(seen.contains(&("b".into(), "old".into())), "{seen:?}");
 }
 
 fn a_killed_run_holds_no_reader_up(broker: &Broker) {
