@@ -1,6 +1,7 @@
 //! The queue against sinks that stall, fail, refuse and panic.
 
 use super::queue::{QueueOptions, SinkState, start, version};
+use super::replay::Replay;
 use super::settings::TargetNotEmpty;
 use super::testing::{
     B21_BATCHES, Event, b21, event, options, options_with_failures, push_all, records, table, until,
@@ -13,6 +14,7 @@ use headwater_operators::record::Op;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Answer = dyn Fn(&Place, &[Row<'_>]) -> Result<(), WriteError> + Send + Sync;
 
@@ -342,4 +344,91 @@ fn an_unsafe_sink_needs_a_reason() {
     }
     let because = Some("the index drops duplicates");
     admit::admit(&sink, because, true, TargetNotEmpty::Refuse).unwrap();
+}
+
+/// Sizes of the batches that a sink was given.
+fn sizes(seen: &Arc<Mutex<Vec<usize>>>) -> Vec<usize> {
+    seen.lock().unwrap().clone()
+}
+
+fn recording() -> (Fake, Arc<Mutex<Vec<usize>>>) {
+    let seen = Arc::<Mutex<Vec<usize>>>::default();
+    let into = Arc::clone(&seen);
+    let sink = fake(move |_, batch| {
+        into.lock().unwrap().push(batch.len());
+        Ok(())
+    });
+    (sink, seen)
+}
+
+#[test]
+fn a_replay_is_held_and_written_at_once_when_all_of_it_has_come() {
+    let (mut sink, seen) = recording();
+    sink.one = true;
+    let dir = tempfile::tempdir().unwrap();
+    let replay = Arc::new(Replay::new(true, 1 << 20, 1));
+    let options = QueueOptions {
+        workers: 2,
+        // A batch of the stream would be smaller.
+        batch_rows_max: 2,
+        replay: Arc::clone(&replay),
+        ..options(&[table("t")], dir.path())
+    };
+    let mut queues = start(&sink, &options).unwrap();
+    let [one, two] = &mut queues[..] else {
+        panic!("two queues");
+    };
+    one.push(records(&numbered(0..10), 0));
+    one.push(records(&numbered(5..15), 10));
+    two.push(records(&numbered(20..25), 0));
+    one.passed(Some(1000));
+    replay.ends_at(40);
+    // A worker that has not got all of it holds the lane of the process.
+    one.passed(Some(60));
+    two.passed(Some(40));
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!((sizes(&seen), one.durable()), (vec![], 0));
+    two.passed(Some(60));
+    until("durable", || one.durable() == 2 && two.durable() == 1);
+    // Folded: a row a key.
+    assert_eq!(sizes(&seen), [20]);
+    one.push(records(&numbered(0..3), 20));
+    until("durable", || one.durable() == 3);
+    assert_eq!(sizes(&seen), [20, 2, 1]);
+}
+
+#[test]
+fn a_replay_that_is_too_large_is_a_stream_and_says_so() {
+    let (sink, seen) = recording();
+    let dir = tempfile::tempdir().unwrap();
+    let replay = Arc::new(Replay::new(true, 200, 1));
+    let options = QueueOptions {
+        batch_rows_max: 4,
+        replay: Arc::clone(&replay),
+        ..options(&[table("t")], dir.path())
+    };
+    let mut queue = start(&sink, &options).unwrap().remove(0);
+    assert!(!replay.streams());
+    for id in 0..20 {
+        queue.push(records(&numbered(id..id + 1), u64::from(id)));
+    }
+    until("durable", || queue.durable() == 20);
+    assert!(replay.streams());
+    assert!(sizes(&seen).len() > 1);
+}
+
+#[test]
+fn a_replay_without_a_record_ends_too() {
+    let (sink, _) = recording();
+    let dir = tempfile::tempdir().unwrap();
+    let replay = Arc::new(Replay::new(true, 200, 1));
+    let options = QueueOptions {
+        replay: Arc::clone(&replay),
+        ..options(&[table("t")], dir.path())
+    };
+    let mut queue = start(&sink, &options).unwrap().remove(0);
+    replay.ends_at(40);
+    queue.passed(None);
+    queue.push(records(&numbered(0..3), 0));
+    until("durable", || queue.durable() == 1);
 }

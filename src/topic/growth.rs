@@ -30,15 +30,13 @@ pub fn growth_error(topic: &str, known: u32, found: u32) -> Option<Error> {
             "mutation topic {topic} grew from {known} to {found} partitions"
         ))
         .line("keys move between partitions, so their mutations may come out of order")
-        .line(after_growth()),
+        .line("what to do, in this order, when a topic must grow: pause the connector, let the job")
+        .line("catch up and stop it, grow the topic, start the job with")
+        .line(format!(
+            "--accept-partitions {found}, resume the connector. If it has"
+        ))
+        .line("grown while mutations were written, start a new job with a new snapshot instead."),
     )
-}
-
-/// What a person does about a topic that has grown. Every start reads from `source.start`, so what
-/// was written around the growth must lie before it.
-fn after_growth() -> &'static str {
-    "what to do: start anew, with an empty target, at a time after the growth (source.start =\n  \
-     \"2026-11-29T10:00:00Z\") and with a snapshot that begins retention.start_margin after it"
 }
 
 /// Watches partition counts until dropped.
