@@ -84,9 +84,6 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         (None, None) => None,
     };
     let fresh = previous.is_none();
-    if fresh {
-        terms.store.prove_create_if_absent(job)?;
-    }
     admit(
         terms.sink,
         terms.config.sink.replay_unsafe_because.as_deref(),
@@ -102,6 +99,9 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let shards = terms.workers * terms.sink.shards_a_worker().max(1);
     let shards_before = manifest.shards_max;
     manifest.shards_max = shards_before.max(shards);
+    if fresh {
+        terms.store.prove_create_if_absent(job)?;
+    }
     checkpoint::claim(terms.store, &manifest)?;
     let failures = Arc::clone(terms.failures);
     let lost = move |error| failures.report(error);
