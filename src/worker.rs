@@ -198,7 +198,8 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     sink(merged.data, outlet).probe_with(&durable);
     let merged_counters = Rc::clone(&merge_counters);
     let (panel, gate) = (Arc::clone(&job.panel), Arc::clone(&job.gate));
-    let count = move || Counts {
+    let count = move |tick| Counts {
+        at_ms: tick,
         stop: panel.stopping(),
         shapes: gate.shapes(),
         ..Counts::of(

@@ -140,6 +140,13 @@ pub struct GenerationState {
     pub opened_at_ms: u64,
     /// What its end stands on, once it was frozen.
     pub evidence: Option<String>,
+    /// READs that may be stale: quarantined, or emitted all the same. One of them, and the
+    /// generation can never be ready. May count one twice that was read again after a restart.
+    #[serde(default)]
+    pub unsafe_reads: u64,
+    /// READs behind a frozen end, likewise.
+    #[serde(default)]
+    pub late_reads: u64,
 }
 
 impl Manifest {

@@ -61,6 +61,8 @@ pub(in crate::checkpoint) fn manifest() -> Manifest {
             tables: vec![0],
             opened_at_ms: 20,
             evidence: None,
+            unsafe_reads: 0,
+            late_reads: 0,
         }],
         shapes: Vec::new(),
         shards_max: 2,
