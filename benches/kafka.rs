@@ -1,8 +1,7 @@
 //! Records/s of `headwater run --once` from Kafka to the null sink, beside bare readers.
 //!
 //! `cargo bench --profile ci --bench kafka` (`-- --mutations N --reads N --rounds N`; without
-//! `--bench`, as in `cargo test --benches`, a small smoke run). Needs the service scripts
-//! (`HEADWATER_SERVICES`, or `tests/services`).
+//! `--bench`, as in `cargo test --benches`, a small smoke run).
 //!
 //! Isolated is what Headwater costs on top of librdkafka: within one run, on one broker and the
 //! same topics (4 + 4 partitions, uncompressed, bare Debezium JSON of about 500 bytes with the
@@ -21,10 +20,13 @@ mod bare;
 mod fill;
 #[path = "../tests/support/kafka.rs"]
 mod kafka;
+#[path = "../tests/support/services.rs"]
+#[expect(dead_code, reason = "Kafka alone is started here")]
+mod services;
 
 use serde_json::Value;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use services::Services;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -57,50 +59,6 @@ impl Options {
             reads: number("--reads", records),
             rounds: number("--rounds", if full { 3 } else { 1 }) as usize,
             hold: flag("--hold"),
-        }
-    }
-}
-
-/// A broker in a folder of its own; stops when dropped.
-struct Broker {
-    data: tempfile::TempDir,
-    servers: String,
-}
-
-fn services() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services");
-    std::env::var_os("HEADWATER_SERVICES").map_or(own, PathBuf::from)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
-}
-
-impl Broker {
-    fn start() -> Self {
-        let data = tempfile::tempdir().expect("a folder");
-        let (port, controller) = (free_port(), free_port());
-        let status = Command::new(services().join("start-kafka"))
-            .arg(data.path())
-            .args([port.to_string(), controller.to_string()])
-            .env("START_LIMIT", "180")
-            .status()
-            .expect("start-kafka runs");
-        assert!(status.success(), "start-kafka failed");
-        let servers = format!("127.0.0.1:{port}");
-        Broker { data, servers }
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let stop = Command::new(services().join("stop-service"))
-            .arg(self.data.path())
-            .status();
-        if !stop.is_ok_and(|status| status.success()) {
-            let folder = self.data.path().display();
-            eprintln!("the broker in {folder} could not be stopped");
         }
     }
 }
@@ -190,13 +148,14 @@ fn write_config(folder: &Path, servers: &str) {
 
 fn main() {
     let options = Options::read();
-    let broker = Broker::start();
-    let kafka = kafka::Kafka::new(&broker.servers);
+    let services = Services::start_kafka();
+    let servers = services.bootstrap_servers();
+    let kafka = kafka::Kafka::new(&servers);
     let folder = tempfile::tempdir().expect("a folder");
-    write_config(folder.path(), &broker.servers);
+    write_config(folder.path(), &servers);
     kafka.create_topics(&[(MUTATIONS, PARTITIONS), (SNAPSHOT, PARTITIONS)]);
     let start = Instant::now();
-    let bytes = fill::fill(&broker.servers, options.mutations, options.reads);
+    let bytes = fill::fill(&servers, options.mutations, options.reads);
     let records = options.mutations + options.reads;
     let written = (kafka.count(MUTATIONS) + kafka.count(SNAPSHOT)) as u64;
     assert_eq!(written, records, "all records were written");
@@ -212,10 +171,10 @@ fn main() {
     for round in 1..=options.rounds {
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         eprintln!("round {round} (load {})", load.trim());
-        let (poll, read) = measure(|| bare::poll(&broker.servers));
+        let (poll, read) = measure(|| bare::poll(&servers));
         assert_eq!(read, bytes, "the bytes that were written");
         poll.print("poll", records, "");
-        let (queue, read) = measure(|| bare::queue(&broker.servers));
+        let (queue, read) = measure(|| bare::queue(&servers));
         assert_eq!(read, bytes, "the bytes that were written");
         queue.print("queue", records, "");
         let (run, summary) = measure(|| headwater(folder.path()));

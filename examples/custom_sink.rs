@@ -90,7 +90,7 @@ fn main() -> Result<(), Error> {
 
     let sink = NewestWins::default();
     let job = Embedded::new(CONFIG).topics(topics).sink(sink.clone());
-    let summary = job.workers(2).incarnation(1).run()?;
+    let summary = job.workers(2).without_checkpoints().run()?;
 
     println!("{}", summary.table());
     let index = sink.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -138,7 +138,7 @@ fn play(retention: &str) -> Result<(), Error> {
     let job = Embedded::new(config)
         .topics(topics.clone())
         .clock(clock.clone());
-    let job = job.sink(Printed).incarnation(1).job()?;
+    let job = job.sink(Printed).without_checkpoints().job()?;
     let running = Arc::clone(&job);
     let worker = spawn(move || launch::local(&running, 1, || ()));
     let mut play = Play {

@@ -25,6 +25,8 @@ pub enum Command {
     Run(RunArgs),
     /// Say what would go wrong.
     Check(CheckArgs),
+    /// End the snapshot.
+    EndSnapshot(EndSnapshotArgs),
     /// Write a first configuration.
     Init(InitArgs),
     /// Print the effective configuration.
@@ -50,6 +52,8 @@ pub struct RunArgs {
     pub cluster: ClusterArgs,
     /// The partition count of the mutation topics that the person has agreed to.
     pub accept_partitions: Option<u32>,
+    /// An older checkpoint to go back to.
+    pub from_checkpoint: Option<u64>,
 }
 
 /// timely's flags.
@@ -63,6 +67,17 @@ pub struct ClusterArgs {
     pub process: usize,
     /// Addresses, one a line; always there with several processes.
     pub hostfile: Option<PathBuf>,
+}
+
+/// `headwater end-snapshot`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndSnapshotArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// The id of the generation whose snapshot is complete.
+    pub generation: String,
+    /// Write although there is an end-of-snapshot record already.
+    pub again: bool,
 }
 
 /// `headwater check`.

@@ -1,27 +1,50 @@
 //! The job's clocks: the wall for a run, a hand for tests.
 
 use headwater_operators::time::Clock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Running time since the process started the job.
+/// Running time of the job: it stands still between two runs.
 #[derive(Debug)]
 pub struct RunningTime {
     started: Instant,
+    from_ms: u64,
 }
 
 impl RunningTime {
     /// Starts at 0.
     pub fn start() -> Self {
+        RunningTime::from(0)
+    }
+
+    /// Goes on from where the run before stood.
+    pub fn from(from_ms: u64) -> Self {
         RunningTime {
             started: Instant::now(),
+            from_ms,
         }
     }
 }
 
 impl Clock for RunningTime {
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.from_ms.saturating_add(elapsed_ms)
+    }
+}
+
+/// Another clock, later by what earlier runs have counted.
+pub struct Continued {
+    /// What they have.
+    pub from_ms: u64,
+    /// This run's.
+    pub clock: Arc<dyn Clock + Send + Sync>,
+}
+
+impl Clock for Continued {
+    fn now_ms(&self) -> u64 {
+        self.from_ms.saturating_add(self.clock.now_ms())
     }
 }
 

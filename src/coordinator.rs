@@ -7,6 +7,8 @@
 //! Invariant: nothing is shut down before everything sent is durable; after `Shutdown` every worker
 //! reports once more, and then `Verdict`, the last command, tells every process how it ended.
 
+use crate::checkpoint::manifest::GenerationState;
+use crate::checkpoint::{Checkpointer, CutState, Part};
 use crate::completion::{Completion, Next, Phase};
 use crate::error::Error;
 use crate::failure::Failures;
@@ -37,6 +39,8 @@ pub struct Observed<'a> {
     pub reported: &'a ProbeHandle<u64>,
     /// The latest report of each worker.
     pub reports: &'a Reports<Counts>,
+    /// Parts of checkpoints that came since the last step.
+    pub parts: Vec<Part>,
 }
 
 /// Where the run stands in its own ending.
@@ -45,6 +49,8 @@ enum Ending {
     No,
     /// `Stop` was sent at this tick.
     Stopping(u64),
+    /// Everything is durable; the last checkpoint is being made.
+    Saving,
     /// `Shutdown` was sent at this tick.
     ShuttingDown(u64),
     Over,
@@ -68,18 +74,43 @@ pub struct Coordinator {
     tables: Vec<u16>,
     failures: Arc<Failures>,
     panel: Arc<Panel>,
-    opened: bool,
     frozen: bool,
     evidence: Option<String>,
     asked: Option<(Role, Receiver<Answer>)>,
     delivered: (u64, u64),
     ending: Ending,
+    /// The generation that is open, and when it was opened.
+    generation: Option<(u32, u64)>,
+    generation_id: String,
+    checkpointer: Option<Checkpointer>,
 }
 
 impl Coordinator {
     /// At the start of a run.
-    pub fn new(job: &Job) -> Self {
+    pub fn new(job: &Job, workers: usize) -> Self {
         let partitions = &job.partitions;
+        let resumed = &job.resumed;
+        let generation = resumed
+            .commands
+            .iter()
+            .rev()
+            .find_map(|command| match command {
+                Command::Open {
+                    generation,
+                    opened_at_ms,
+                    ..
+                } => Some((*generation, *opened_at_ms)),
+                _ => None,
+            });
+        let frozen = resumed.commands.iter().any(|command| match command {
+            Command::Freeze(ends) => ends.len() == partitions.snapshot.len(),
+            _ => false,
+        });
+        let checkpointer = job.checkpoints.as_ref().and_then(|to| {
+            Checkpointer::new(to, &job.topics, workers, &job.panel)
+                .inspect_err(|error| job.failures.report(error.clone()))
+                .ok()
+        });
         Coordinator {
             completion: Completion::new(partitions.snapshot.len(), partitions.mutations.len()),
             finish: job.settings.finish,
@@ -94,12 +125,14 @@ impl Coordinator {
                 .collect(),
             failures: Arc::clone(&job.failures),
             panel: Arc::clone(&job.panel),
-            opened: false,
-            frozen: false,
-            evidence: None,
+            frozen,
+            evidence: resumed.evidence.clone(),
             asked: None,
             delivered: (0, 0),
             ending: Ending::No,
+            generation,
+            generation_id: job.generation_id.clone(),
+            checkpointer,
         }
     }
 
@@ -109,11 +142,11 @@ impl Coordinator {
     }
 
     /// One step at `tick`; the commands to send at it, in order.
-    pub fn step(&mut self, tick: u64, now_ms: u64, observed: Observed<'_>) -> Vec<Command> {
+    pub fn step(&mut self, tick: u64, now_ms: u64, mut observed: Observed<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
-        if !self.opened {
+        if self.generation.is_none() {
             // A fresh job opens its generation at its first tick, so that it forgets nothing.
-            self.opened = true;
+            self.generation = Some((1, tick));
             let tables = self.tables.clone();
             commands.push(Command::Open {
                 generation: 1,
@@ -126,7 +159,7 @@ impl Coordinator {
             self.failures.report(error);
             return Vec::new();
         }
-        for end in observed.ends {
+        for end in std::mem::take(&mut observed.ends) {
             self.completion.partition_end(end);
         }
         let counts = Counts::sum(observed.reports.borrow().values());
@@ -146,8 +179,13 @@ impl Coordinator {
         if self.panel.stopping() || stop_asked {
             self.stop(tick, &mut commands);
         }
+        if let Err(error) = self.checkpoint(tick, now_ms, &mut observed, &mut commands) {
+            self.failures.report(error);
+            return Vec::new();
+        }
         self.end(
             tick,
+            now_ms,
             &observed.durable.clone(),
             observed.reported,
             &mut commands,
@@ -184,10 +222,48 @@ impl Coordinator {
         }
     }
 
-    /// Stop, then everything durable, then shutdown, then everyone's last report.
+    /// Begins a checkpoint when one is due, and moves the one under way on.
+    fn checkpoint(
+        &mut self,
+        tick: u64,
+        now_ms: u64,
+        observed: &mut Observed<'_>,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), Error> {
+        let state = self.cut_state();
+        let Some(checkpointer) = &mut self.checkpointer else {
+            return Ok(());
+        };
+        checkpointer.take(std::mem::take(&mut observed.parts));
+        checkpointer.step(now_ms, |tick| !observed.durable.less_than(&tick))?;
+        if self.ending == Ending::No && checkpointer.due(now_ms) {
+            commands.push(checkpointer.begin(tick, now_ms, state));
+        }
+        Ok(())
+    }
+
+    /// What commands up to now have made of the generation.
+    fn cut_state(&self) -> CutState {
+        let generations = self
+            .generation
+            .map(|(number, opened_at_ms)| GenerationState {
+                number,
+                id: self.generation_id.clone(),
+                tables: self.tables.clone(),
+                opened_at_ms,
+                evidence: self.evidence.clone(),
+            });
+        CutState {
+            generations: generations.into_iter().collect(),
+        }
+    }
+
+    /// Stop, then everything durable, then a last checkpoint, then shutdown, then everyone's last
+    /// report.
     fn end(
         &mut self,
         tick: u64,
+        now_ms: u64,
         durable: &ProbeHandle<u64>,
         reported: &ProbeHandle<u64>,
         commands: &mut Vec<Command>,
@@ -195,14 +271,30 @@ impl Coordinator {
         match self.ending {
             // Sources may stamp until they have seen `Stop`, that is with the tick of it at most.
             Ending::Stopping(at) if !durable.less_equal(&at) => {
-                self.ending = Ending::ShuttingDown(tick);
-                commands.push(Command::Shutdown);
+                let state = self.cut_state();
+                match &mut self.checkpointer {
+                    // The one under way comes first.
+                    Some(checkpointer) if checkpointer.busy() => {}
+                    Some(checkpointer) => {
+                        commands.push(checkpointer.begin(tick, now_ms, state));
+                        self.ending = Ending::Saving;
+                    }
+                    None => self.shut_down(tick, commands),
+                }
+            }
+            Ending::Saving if self.checkpointer.as_ref().is_none_or(|c| !c.busy()) => {
+                self.shut_down(tick, commands);
             }
             Ending::ShuttingDown(at) if tick > at && !reported.less_equal(&at) => {
                 self.ending = Ending::Over;
             }
             _ => {}
         }
+    }
+
+    fn shut_down(&mut self, tick: u64, commands: &mut Vec<Command>) {
+        self.ending = Ending::ShuttingDown(tick);
+        commands.push(Command::Shutdown);
     }
 
     /// Freezes the snapshot's ends when neither topic has delivered for the time given. A source
@@ -278,6 +370,7 @@ impl Coordinator {
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),
             now_ms,
             evidence: self.evidence.clone(),
+            saved: self.checkpointer.as_ref().and_then(|c| c.saved().cloned()),
         };
         self.panel.show(shown.clone());
         shown

@@ -7,21 +7,22 @@
 //! It cannot: run in several processes (see [`crate::run::run`]), draw progress, or handle signals;
 //! [`crate::job::Panel`] shows and stops a job.
 
+use crate::begin::{self, Terms};
+use crate::checkpoint;
 use crate::cli::{ClusterArgs, RunArgs};
-use crate::clock::RunningTime;
+use crate::clock::{Continued, RunningTime};
 use crate::config::choices::SinkKind;
 use crate::config::{Config, Origin};
 use crate::error::Error;
 use crate::failure::Failures;
-use crate::incarnation;
 use crate::job::{Finish, Job, Panel};
 use crate::key::KeyGate;
 use crate::launch;
 use crate::outcome::judge;
 use crate::run::{self, FIRST_GENERATION, settings};
-use crate::sink::admit::admit;
 use crate::sink::queue::{QueueOptions, start};
 use crate::sink::{Sink, settings as sink_settings};
+use crate::store::Store;
 use crate::summary::Summary;
 use crate::topic::Topics;
 use crate::topic::growth::watch_growth;
@@ -37,7 +38,7 @@ pub struct Embedded {
     clock: Arc<dyn Clock + Send + Sync>,
     workers: usize,
     finish: Finish,
-    incarnation: Option<u32>,
+    keeps: bool,
 }
 
 impl Embedded {
@@ -51,7 +52,7 @@ impl Embedded {
             clock: Arc::new(RunningTime::start()),
             workers: 1,
             finish: Finish::EndRecords,
-            incarnation: None,
+            keeps: true,
         }
     }
 
@@ -91,12 +92,11 @@ impl Embedded {
         self
     }
 
-    /// The number of this run, for a target that lives no longer than the program. Without it the
-    /// number comes from the folder `checkpoint.store`, greater at every start, as a target that
-    /// is written by several runs needs it.
+    /// Keeps no checkpoints, for a target that lives no longer than the program. Otherwise they go
+    /// to the folder `checkpoint.store`, and a second run goes on from them.
     #[must_use]
-    pub fn incarnation(mut self, number: u32) -> Self {
-        self.incarnation = Some(number);
+    pub fn without_checkpoints(mut self) -> Self {
+        self.keeps = false;
         self
     }
 
@@ -112,7 +112,6 @@ impl Embedded {
             Some(topics) => Arc::clone(topics),
             None => run::topics(&config, &tables, self.workers)?,
         };
-        let partitions = run::partitions(&*topics, &tables, &config)?;
         let sink = match &self.sink {
             Some(sink) => Arc::clone(sink),
             None => {
@@ -120,16 +119,27 @@ impl Embedded {
                 sink_settings::build(&settings, &tables, &config.kafka_properties()?, 1)?
             }
         };
-        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
-        let failures = Arc::new(Failures::default());
-        let failed = Arc::clone(&failures);
-        let incarnation = match self.incarnation {
-            Some(number) => number,
-            None => incarnation::next(&run::store(&config)?, &config.job.job)?,
+        let store = match self.keeps {
+            true => Store::open(&config.checkpoint.store)?,
+            false => Store::memory(),
         };
+        let manifest = begin::lead(&Terms {
+            config: &config,
+            tables: &tables,
+            topics: &*topics,
+            sink: &*sink,
+            store: &store,
+            workers: self.workers,
+            from_checkpoint: None,
+            accept_partitions: None,
+        })?
+        .manifest;
+        let failures = Arc::new(Failures::default());
+        let panel = Arc::new(Panel::default());
+        let failed = Arc::clone(&failures);
         let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let options = QueueOptions {
-            incarnation,
+            incarnation: manifest.incarnation,
             first_worker: 0,
             workers: self.workers,
             batch_rows_max: bounded(config.sink.batch_rows_max),
@@ -140,23 +150,35 @@ impl Embedded {
             on_failure: Arc::new(move |error| failed.report(error)),
         };
         let queues = start(&*sink, &options)?;
-        let mut secret = [0; 16];
-        getrandom::fill(&mut secret)
-            .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
+        let resumed = checkpoint::resume(&store, &manifest, 0..self.workers, self.workers)?;
+        let checkpoints = match self.keeps {
+            true => Some(run::checkpoints(
+                &config, &sink, &store, &manifest, &panel, &failures,
+            )?),
+            false => None,
+        };
+        let gate = KeyGate::new(&tables);
+        gate.restore(&manifest.shapes);
         Ok(Arc::new(Job {
-            gate: Arc::new(KeyGate::new(&tables)),
+            gate: Arc::new(gate),
             tables,
-            partitions,
+            partitions: begin::partitions(&manifest),
             generation_id: FIRST_GENERATION.to_owned(),
             topics,
             outlet: run::outlets(queues, 0),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::new(Continued {
+                from_ms: manifest.time.now_ms,
+                clock: Arc::clone(&self.clock),
+            }),
             settings,
-            secret,
+            first_worker: 0,
+            secret: run::secret(&manifest)?,
             failures,
-            panel: Arc::new(Panel::default()),
+            panel,
+            resumed,
+            checkpoints,
         }))
     }
 
@@ -209,6 +231,7 @@ impl Embedded {
                 hostfile: None,
             },
             accept_partitions: None,
+            from_checkpoint: None,
         }
     }
 }

@@ -10,11 +10,15 @@
 mod ends;
 mod rate;
 
+use crate::checkpoint::manifest::PartitionState;
+use crate::checkpoint::{Outbox, Part};
 use crate::decode::unavailable::Placeholders;
 use crate::decode::{Decoded, Decoder, Ignored, TopicId};
 use crate::error::Error;
 use crate::failure::Failures;
+use crate::fault;
 use crate::job::Panel;
+use crate::key::KeyGate;
 use crate::table::Role;
 use crate::topic::{Assignment, RawRecord, Reader, Topics, Waker};
 use ends::Ends;
@@ -64,6 +68,12 @@ pub struct FeedConfig {
     pub name: String,
     /// Where counts go.
     pub counters: Rc<RefCell<FeedCounters>>,
+    /// The worker, for its parts of checkpoints.
+    pub worker: usize,
+    /// What this process knows of keys.
+    pub gate: Arc<KeyGate>,
+    /// Where its parts of checkpoints go.
+    pub outbox: Outbox,
 }
 
 /// See the module.
@@ -78,6 +88,8 @@ pub struct TopicFeed {
     stopped: bool,
     troubled: bool,
     placeholders: Placeholders,
+    /// For a planted bug alone: a cut whose offsets are taken too late.
+    late_cut: Option<u64>,
 }
 
 impl TopicFeed {
@@ -104,6 +116,7 @@ impl TopicFeed {
             stopped: false,
             placeholders: Placeholders::default(),
             troubled: false,
+            late_cut: None,
         };
         if feed.config.role == Role::Mutations {
             feed.start();
@@ -123,6 +136,32 @@ impl TopicFeed {
             Ok(reader) => self.reader = Some(reader),
             Err(error) => self.fail(error),
         }
+    }
+
+    /// How far every partition is: called at a cut, before anything is read behind it.
+    fn cut(&mut self, number: u64) {
+        let states = self.config.assignments.iter().enumerate();
+        let partitions = states.map(|(index, assignment)| PartitionState {
+            role: self.config.role,
+            topic: assignment.topic.clone(),
+            partition: assignment.partition,
+            next_offset: match &self.reader {
+                Some(reader) => reader.next_offset(index),
+                None => assignment.next_offset,
+            },
+            end: match self.config.role {
+                Role::Snapshot => self.ends.end(index),
+                // Targets are sampled anew by each run.
+                Role::Mutations => None,
+            },
+        });
+        self.config.outbox.put(Part::Read {
+            number,
+            worker: self.config.worker,
+            role: self.config.role,
+            partitions: partitions.collect(),
+            shapes: self.config.gate.shapes(),
+        });
     }
 
     fn fail(&mut self, error: Error) {
@@ -220,6 +259,10 @@ impl Feed for TopicFeed {
             Command::Target(targets) if self.config.role == Role::Mutations => {
                 self.ends.set(targets);
             }
+            Command::Checkpoint { number } => match fault::planted("offsets-ahead") {
+                true => self.late_cut = Some(*number),
+                false => self.cut(*number),
+            },
             Command::Stop => self.stopped = true,
             _ => {}
         }
@@ -233,10 +276,16 @@ impl Feed for TopicFeed {
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
         if self.stopped {
+            if let Some(number) = self.late_cut.take() {
+                self.cut(number);
+            }
             return Polled::Idle;
         }
         match self.read_limited(tick, budget_bytes, give) {
             Ok(bytes) => {
+                if let Some(number) = self.late_cut.take() {
+                    self.cut(number);
+                }
                 if let Some(reader) = &self.reader {
                     let mutations = self.config.role == Role::Mutations;
                     self.ends.reached(&**reader, mutations, tick, ends);

@@ -3,6 +3,7 @@
 //! Everything that touches the world is handed in (topics, sink outlets, clock), so that the same
 //! dataflow runs on Kafka, on files, and in a test on a clock that a hand moves.
 
+use crate::checkpoint::{Checkpoints, Resumed, Saved};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::key::KeyGate;
@@ -76,6 +77,8 @@ pub struct Job {
     pub clock: Arc<dyn Clock + Send + Sync>,
     /// Numbers and policies.
     pub settings: Settings,
+    /// The first worker of this process.
+    pub first_worker: usize,
     /// Keys the fingerprints; equal in all processes.
     pub secret: [u8; 16],
     /// The key shapes of both sides of each table.
@@ -84,6 +87,10 @@ pub struct Job {
     pub failures: Arc<Failures>,
     /// What a person or a test asks of the job, and what it says.
     pub panel: Arc<Panel>,
+    /// What it goes on from.
+    pub resumed: Resumed,
+    /// Where checkpoints go; none are taken without.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 /// The partitions of both roles.
@@ -95,6 +102,13 @@ pub struct Partitions {
     pub snapshot: Vec<Assignment>,
 }
 
+impl Job {
+    /// A worker's place among those of this process, which has `first_worker..`.
+    pub fn local(&self, worker: usize) -> usize {
+        worker - self.first_worker
+    }
+}
+
 impl Partitions {
     /// All partitions of a role.
     pub fn of(&self, role: Role) -> &[Assignment] {
@@ -104,10 +118,15 @@ impl Partitions {
         }
     }
 
+    /// All partitions, mutations first.
+    pub fn all(&self) -> impl Iterator<Item = &Assignment> {
+        self.mutations.iter().chain(&self.snapshot)
+    }
+
     /// How many partitions of each topic are read.
     pub fn counts(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
-        for assignment in self.mutations.iter().chain(&self.snapshot) {
+        for assignment in self.all() {
             *counts.entry(assignment.topic.clone()).or_default() += 1;
         }
         counts
@@ -161,6 +180,8 @@ pub struct Shown {
     pub now_ms: u64,
     /// What the end of the snapshot stands on.
     pub evidence: Option<String>,
+    /// The last durable checkpoint of this run.
+    pub saved: Option<Saved>,
 }
 
 impl Shown {

@@ -2,7 +2,9 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod begin;
 pub mod check;
+pub mod checkpoint;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -12,20 +14,22 @@ pub mod coordinator;
 pub mod decode;
 pub mod demo;
 pub mod embed;
+pub mod end_snapshot;
 pub mod error;
 pub mod failure;
 pub mod fault;
 pub mod feed;
-pub mod incarnation;
 pub mod job;
 pub mod key;
 pub mod launch;
+pub mod lease;
 pub mod outcome;
 pub mod progress;
 pub mod run;
 pub mod signals;
 pub mod sink;
 pub mod status;
+pub mod store;
 pub mod summary;
 pub mod table;
 pub mod topic;

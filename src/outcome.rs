@@ -32,10 +32,13 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
         .line("Find out who still wrote to the snapshot topic, and start a new snapshot."));
     }
     if !shown.caught_up {
-        return Err(
-            Error::new(ErrorKind::NotReady, "the job ended before it had caught up")
-                .line(format!("it was {}", shown.phase)),
-        );
+        let error = Error::new(ErrorKind::NotReady, "the job ended before it had caught up")
+            .line(format!("it was {}", shown.phase));
+        let (at_end, of) = shown.snapshot_partitions;
+        return Err(match at_end < of {
+            true => error.line("`headwater end-snapshot` ends a snapshot that is complete."),
+            false => error,
+        });
     }
     Ok(CaughtUp)
 }

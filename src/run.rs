@@ -3,41 +3,45 @@
 //! Invariant: everything that can be known to be wrong is refused before anything is read or
 //! written.
 
+mod place;
 pub mod settings;
 mod setup;
 mod troubles;
 
-use crate::cli::{self, ClusterArgs, RunArgs};
+use crate::begin::{self, Terms};
+use crate::checkpoint::{self, Checkpoints, Manifest};
+use crate::cli::{self, RunArgs};
 use crate::clock::RunningTime;
-use crate::cluster::{self, ClusterSpec};
+use crate::cluster;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::incarnation;
 use crate::job::{Job, MakeOutlet, Panel, Partitions, Shown, topic_names};
 use crate::key::KeyGate;
 use crate::launch;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
 use crate::signals::Stop;
-use crate::sink::admit::admit;
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkState, SinkWatch};
 use crate::sink::{Sink, settings as sink_settings};
+use crate::store::Store;
 use crate::summary::Summary;
 use crate::table::{Role, Table};
-use crate::topic::growth::watch_growth;
+use crate::topic::growth::{GrowthWatch, watch_growth};
 use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
 use headwater_operators::sink::Outlet;
+use place::Place;
 use setup::Setup;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use troubles::Troubles;
 
+/// Manifests that are kept.
+const KEPT: usize = 3;
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
@@ -51,13 +55,10 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     let loaded = Config::load(&args.origin)?;
     loaded.notices.iter().for_each(|notice| cli::note(notice));
     let config = loaded.config;
-    if args.accept_partitions.is_some() {
-        cli::note("--accept-partitions does nothing yet: every start reads from the beginning");
-    }
     cluster::install_abort_on_panic();
     let stop = Stop::on_signals()?;
     let setup = Setup::watch(&stop)?;
-    let started = Instant::now();
+    let began = Instant::now();
     let tables = config.tables();
     let topics = topics(&config, &tables, args.cluster.workers)?;
     let sink = sink_settings::build(
@@ -66,51 +67,119 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         &config.kafka_properties()?,
         args.cluster.processes,
     )?;
-    let partitions = partitions(&*topics, &tables, &config)?;
-    for from in partitions
-        .mutations
-        .iter()
-        .filter(|from| from.next_offset > 0)
-    {
-        cli::note(&format!(
-            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They \
-             must be older than the snapshot's start minus `retention.start_margin`",
-            from.topic, from.partition, from.next_offset
-        ));
-    }
-    if args.cluster.process == 0 {
-        admit(&*sink, config.sink.replay_unsafe_because.as_deref())?;
-    }
+    let store = Store::open(&config.checkpoint.store)?;
+    let terms = Terms {
+        config: &config,
+        tables: &tables,
+        topics: &*topics,
+        sink: &*sink,
+        store: &store,
+        workers: args.cluster.workers * args.cluster.processes,
+        from_checkpoint: args.from_checkpoint,
+        accept_partitions: args.accept_partitions,
+    };
+    let mut place = Place::find(&terms, &args.cluster)?;
+    let started = start(&config, &tables, &topics, &sink, &store, &place, args);
+    let (job, sink_watch, _growth) = started.inspect_err(|_| {
+        // Dropping it would wait for peers, who wait for this process.
+        std::mem::forget(place.cluster.take());
+    })?;
+    setup.over();
+    execute(&job, place, args, &stop, sink_watch.as_ref())?;
+    finish(&job, args, &stop, began.elapsed())
+}
+
+/// Everything that runs, from what the run goes on from.
+fn start(
+    config: &Config,
+    tables: &[Table],
+    topics: &Arc<dyn Topics>,
+    sink: &Arc<dyn Sink>,
+    store: &Store,
+    place: &Place,
+    args: &RunArgs,
+) -> Result<(Arc<Job>, Option<SinkWatch>, GrowthWatch), Error> {
+    let manifest = &place.manifest;
+    let partitions = begin::partitions(manifest);
     let failures = Arc::new(Failures::default());
     let growing = Arc::clone(&failures);
-    let _growth = watch_growth(
-        Arc::clone(&topics),
+    let growth = watch_growth(
+        Arc::clone(topics),
         counts(&partitions.mutations),
         GROWTH_EVERY,
         move |error| growing.report(error),
     )?;
-    let mut place = Place::find(&config, &args.cluster, &partitions)?;
-    let queues = queues(&config, &tables, &*sink, &place, args, &failures).inspect_err(|_| {
-        // Dropping it would wait for peers, who wait for this process.
-        std::mem::forget(place.cluster.take());
-    })?;
-    let sink_watch = queues.first().map(SinkQueue::watch);
-    let job = Arc::new(Job {
-        gate: Arc::new(KeyGate::new(&tables)),
+    let (workers, processes) = (args.cluster.workers, args.cluster.processes);
+    let first_worker = args.cluster.process * workers;
+    let queues = queues(
+        config,
         tables,
+        &**sink,
+        manifest.incarnation,
+        args,
+        &failures,
+    )?;
+    let sink_watch = queues.first().map(SinkQueue::watch);
+    let panel = Arc::new(Panel::default());
+    let mut resumed = checkpoint::resume(
+        store,
+        manifest,
+        first_worker..first_worker + workers,
+        workers * processes,
+    )?;
+    resumed.applied.clone_from(&place.applied);
+    let checkpoints = checkpoints(config, sink, store, manifest, &panel, &failures)?;
+    let gate = KeyGate::new(tables);
+    gate.restore(&manifest.shapes);
+    let job = Arc::new(Job {
+        gate: Arc::new(gate),
+        tables: tables.to_vec(),
         partitions,
         generation_id: FIRST_GENERATION.to_owned(),
-        topics,
-        outlet: outlets(queues, args.cluster.process * args.cluster.workers),
-        clock: Arc::new(RunningTime::start()),
-        settings: settings::job(&config, args),
-        secret: place.secret,
+        topics: Arc::clone(topics),
+        outlet: outlets(queues, first_worker),
+        clock: Arc::new(RunningTime::from(manifest.time.now_ms)),
+        settings: settings::job(config, args),
+        first_worker,
+        secret: secret(manifest)?,
         failures,
-        panel: Arc::new(Panel::default()),
+        panel,
+        resumed,
+        checkpoints: Some(checkpoints),
     });
-    setup.over();
-    execute(&job, place, args, &stop, sink_watch.as_ref())?;
-    finish(&job, args, &stop, started.elapsed())
+    Ok((job, sink_watch, growth))
+}
+
+/// The key of the fingerprints, as a manifest keeps it.
+pub(crate) fn secret(manifest: &Manifest) -> Result<[u8; 16], Error> {
+    manifest.secret().map_err(|error| {
+        Error::refused(format!("checkpoint {} cannot be used", manifest.number)).line(error)
+    })
+}
+
+/// Where this run's checkpoints go.
+pub(crate) fn checkpoints(
+    config: &Config,
+    sink: &Arc<dyn Sink>,
+    store: &Store,
+    manifest: &Manifest,
+    panel: &Arc<Panel>,
+    failures: &Arc<Failures>,
+) -> Result<Checkpoints, Error> {
+    Ok(Checkpoints {
+        store: store.clone(),
+        base: manifest.clone(),
+        interval_ms: u64::try_from(config.checkpoint.interval.as_millis()).unwrap_or(u64::MAX),
+        kept: KEPT,
+        sink: Arc::clone(sink),
+        uploads: checkpoint::start_uploads(
+            store.clone(),
+            &config.job.job,
+            manifest.incarnation,
+            Arc::clone(panel),
+            Arc::clone(failures),
+        )?,
+    })
 }
 
 /// Runs the workers and shows what they do.
@@ -246,80 +315,6 @@ pub fn progress(shown: &Shown) -> Progress {
     }
 }
 
-/// What all processes must agree on: the configuration, and the partitions that they deal out among
-/// each other, which each has listed for itself.
-fn agreement(config: &Config, partitions: &Partitions) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    digest.update(config.agreement());
-    for assignment in partitions.mutations.iter().chain(&partitions.snapshot) {
-        digest.update(assignment.topic.as_bytes());
-        digest.update([0]);
-        digest.update(assignment.partition.to_le_bytes());
-    }
-    digest.finalize().into()
-}
-
-/// Where this process stands in its cluster, and the numbers that all processes share.
-struct Place {
-    cluster: Option<cluster::Cluster>,
-    incarnation: u32,
-    secret: [u8; 16],
-}
-
-impl Place {
-    fn find(config: &Config, args: &ClusterArgs, partitions: &Partitions) -> Result<Place, Error> {
-        let store = store(config)?;
-        if args.processes == 1 {
-            let mut secret = [0; 16];
-            getrandom::fill(&mut secret)
-                .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
-            let incarnation = incarnation::next(&store, &config.job.job)?;
-            return Ok(Place {
-                cluster: None,
-                incarnation,
-                secret,
-            });
-        }
-        let hosts = match &args.hostfile {
-            Some(path) => cluster::read_hostfile(path).map_err(|error| of_cluster(&error))?,
-            None => Vec::new(),
-        };
-        let secret = config
-            .cluster
-            .secret
-            .as_ref()
-            .map(|secret| secret.resolve())
-            .transpose()?;
-        let number = match args.process {
-            0 => incarnation::next(&store, &config.job.job)?,
-            _ => 0,
-        };
-        let spec = ClusterSpec {
-            job: config.job.job.clone(),
-            config_hash: agreement(config, partitions),
-            threads: args.workers,
-            processes: args.processes,
-            process: args.process,
-            hosts,
-            secret: secret.map(|secret| secret.expose().as_bytes().to_vec()),
-            deadline: config.cluster.deadline,
-            number,
-        };
-        let cluster = cluster::bring_up(&spec, &mut |text| cli::note(text))
-            .map_err(|error| of_cluster(&error))?;
-        let drawn = cluster.incarnation.0;
-        let secret = *Sha256::digest(drawn)
-            .first_chunk()
-            .expect("SHA-256 has 32 bytes");
-        let incarnation = cluster.incarnation.number();
-        Ok(Place {
-            cluster: Some(cluster),
-            incarnation,
-            secret,
-        })
-    }
-}
-
 fn of_cluster(error: &cluster::ClusterError) -> Error {
     let kind = if error.exit_code() == 2 {
         ErrorKind::Usage
@@ -327,17 +322,6 @@ fn of_cluster(error: &cluster::ClusterError) -> Error {
         ErrorKind::Failed
     };
     Error::new(kind, error.to_string())
-}
-
-/// The local folder of the job's own state.
-pub(crate) fn store(config: &Config) -> Result<PathBuf, Error> {
-    let store = &config.checkpoint.store;
-    match store.strip_prefix("file:") {
-        Some(path) => Ok(PathBuf::from(path)),
-        None => Err(Error::usage("`checkpoint.store` is not a local folder")
-            .line(format!("found     {store}"))
-            .line("expected  file:PATH; object stores are not built yet")),
-    }
 }
 
 /// The client of all topics that the tables name.
@@ -471,7 +455,7 @@ fn queues(
     config: &Config,
     tables: &[Table],
     sink: &dyn Sink,
-    place: &Place,
+    incarnation: u32,
     args: &RunArgs,
     failures: &Arc<Failures>,
 ) -> Result<Vec<SinkQueue>, Error> {
@@ -479,7 +463,7 @@ fn queues(
     queue::start(
         sink,
         &QueueOptions {
-            incarnation: place.incarnation,
+            incarnation,
             first_worker: args.cluster.process * args.cluster.workers,
             workers: args.cluster.workers,
             batch_rows_max: usize::try_from(config.sink.batch_rows_max).unwrap_or(usize::MAX),

@@ -65,10 +65,15 @@ impl Summary {
         let bytes_per_marker = self
             .bytes_per_marker
             .map_or("–".to_owned(), |b| b.to_string());
+        // Without an end nobody can tell a complete snapshot from one that pauses.
+        let evidence = match self.evidence.as_str() {
+            "none" => "none   (`headwater end-snapshot` ends a complete snapshot)".to_owned(),
+            found => found.to_owned(),
+        };
         let seconds = format!("{:.1} s on {} workers", self.elapsed_seconds, self.workers);
         let mut rows = vec![
             ("outcome", self.outcome.clone()),
-            ("evidence", self.evidence.clone()),
+            ("evidence", evidence),
             (
                 "mutations emitted",
                 format!(
@@ -174,7 +179,12 @@ mod tests {
         ] {
             assert!(table.contains(part), "{part} in\n{table}");
         }
-        assert!(!table.contains("rule was off"));
+        assert!(!table.contains("rule was off") && !table.contains("end-snapshot"));
+        let endless = Summary {
+            evidence: "none".to_owned(),
+            ..summary()
+        };
+        assert!(endless.table().contains("headwater end-snapshot"));
         let sick = Summary {
             rule_off: true,
             ..summary()

@@ -15,6 +15,8 @@ pub mod kafka;
 pub mod memory;
 pub mod mixed;
 pub mod partitioner;
+mod sticky;
+pub mod resume;
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -92,6 +94,24 @@ pub trait Topics: Send + Sync {
     /// # Errors
     /// As [`Topics::ranges`].
     fn starts(&self, topic: &str, start: Start) -> Result<Vec<u64>, Error>;
+
+    /// What tells the topic from one that was deleted and made anew under its name; `None` where
+    /// topics have no such thing.
+    ///
+    /// # Errors
+    /// As [`Topics::ranges`].
+    fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
+        let _ = topic;
+        Ok(None)
+    }
+
+    /// A checkpoint with these offsets is durable: tells whatever shows lag (Kafka's consumer group
+    /// of the job's name). Nobody reads it back. May block for some seconds when brokers are away.
+    /// Returns a note for the person when it could not be told; that is never an error.
+    fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {
+        let _ = next_offsets;
+        None
+    }
 
     /// A reader of these partitions; must return at once. `waker` is called when records may be
     /// ready.

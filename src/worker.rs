@@ -9,6 +9,7 @@
 //! ```
 //! It cannot decide anything: worker 0's [`Coordinator`] does, and sends commands.
 
+use crate::checkpoint::{Outbox, Part, Resumed};
 use crate::coordinator::{Coordinator, Observed};
 use crate::decode::Decoder;
 use crate::error::Error;
@@ -20,13 +21,14 @@ use crate::table::Role;
 use crate::topic::Waker;
 use headwater_operators::control::{Command, broadcast};
 use headwater_operators::fingerprint::Fingerprinter;
-use headwater_operators::marker::{MarkerArrangement, MarkerConfig};
-use headwater_operators::merge::{MergeConfig, MergeCounters, merge};
+use headwater_operators::gather::{Gathered, gather};
+use headwater_operators::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
+use headwater_operators::merge::{Cut, MergeConfig, MergeCounters, merge};
 use headwater_operators::report::{Reports, reports};
 use headwater_operators::retention::Retention;
 use headwater_operators::route::range_of;
 use headwater_operators::sink::sink;
-use headwater_operators::source::{PartitionEnd, Sourced, source};
+use headwater_operators::source::{Feed, PartitionEnd, Sourced, source};
 use headwater_operators::time::tick_at;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,6 +57,8 @@ struct Handles {
     reports: Reports<Counts>,
     reported: ProbeHandle<u64>,
     merged: Rc<RefCell<MergeCounters>>,
+    /// Parts of checkpoints, at worker 0.
+    parts: Gathered<Part>,
     /// Behind the commands: done when the last one has come.
     commanded: ProbeHandle<u64>,
 }
@@ -92,7 +96,7 @@ impl WorkerRun {
         WorkerRun {
             handles,
             control,
-            coordinator: first.then(|| Coordinator::new(job)),
+            coordinator: first.then(|| Coordinator::new(job, worker.peers())),
             lived: false,
         }
     }
@@ -136,6 +140,7 @@ impl WorkerRun {
             durable: &self.handles.durable,
             reported: &self.handles.reported,
             reports: &self.handles.reports,
+            parts: self.handles.parts.borrow_mut().drain(..).collect(),
         };
         for command in coordinator.step(*input.time(), now_ms, observed) {
             input.send(command);
@@ -155,6 +160,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let commands = broadcast(commands);
     let commanded = keep_verdict(&commands, &job.panel);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
+    let outbox = Outbox::default();
     let mutations = feed_source(
         scope,
         job,
@@ -162,6 +168,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         &commands,
         &durable,
         &counters[0],
+        &outbox,
     );
     let reads = feed_source(
         scope,
@@ -170,24 +177,32 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         &commands,
         &durable,
         &counters[1],
+        &outbox,
     );
     let ends = collect_ends(mutations.ends.concat(reads.ends));
     let merge_counters = Rc::<RefCell<MergeCounters>>::default();
-    let (low, high) = range_of(scope.index(), scope.peers());
-    let store = MarkerArrangement::new(MarkerConfig::new(low..=high, settings.tick_ms));
+    let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
+    for command in &job.resumed.commands {
+        // Before any time passes: else markers of an open generation would be forgotten first.
+        retention.apply(command);
+    }
     let merged = merge(
         mutations.records,
         reads.records,
         commands.clone(),
-        store,
+        restored(scope, job),
         MergeConfig {
             tick_ms: settings.tick_ms,
-            retention: Retention::new(settings.keep_markers, settings.start_margin_ms),
+            retention,
             on_forgotten: settings.on_forgotten,
             rule: settings.rule,
         },
         Rc::clone(&merge_counters),
+        exported(scope.index(), job, &outbox),
     );
+    let parts = gather(commands.clone(), settings.tick_ms, move |out| {
+        outbox.drain(out);
+    });
     let (read_progress, _) = merged.read_progress.probe();
     let outlet = |activator| (job.outlet)(scope.index(), waker(activator));
     sink(merged.data, outlet).probe_with(&durable);
@@ -211,6 +226,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         reports,
         reported,
         merged: merged_counters,
+        parts,
         commanded,
     }
 }
@@ -240,6 +256,7 @@ fn feed_source<'scope>(
     commands: &StreamVec<'scope, u64, Command>,
     durable: &ProbeHandle<u64>,
     counters: &Rc<RefCell<FeedCounters>>,
+    outbox: &Outbox,
 ) -> Sourced<'scope> {
     let settings = &job.settings;
     let (worker, workers) = (scope.index(), scope.peers());
@@ -276,6 +293,9 @@ fn feed_source<'scope>(
         panel: Arc::clone(&job.panel),
         name: format!("{} topics of worker {worker}", role.word()),
         counters: Rc::clone(counters),
+        worker,
+        gate: Arc::clone(&job.gate),
+        outbox: outbox.clone(),
     };
     source(
         name,
@@ -283,8 +303,47 @@ fn feed_source<'scope>(
         settings.tick_ms,
         inflight_bytes_max,
         durable.clone(),
-        |activator| TopicFeed::new(config, waker(activator)),
+        |activator| {
+            let mut feed = TopicFeed::new(config, waker(activator));
+            for command in &job.resumed.commands {
+                feed.command(0, command);
+            }
+            feed
+        },
     )
+}
+
+/// The marker store of this worker, with what a checkpoint has left.
+fn restored(scope: Scope<'_, u64>, job: &Job) -> MarkerArrangement {
+    let (low, high) = range_of(scope.index(), scope.peers());
+    let config = MarkerConfig::new(low..=high, job.settings.tick_ms);
+    let mut store = MarkerArrangement::new(config);
+    let Resumed { ticks, .. } = &job.resumed;
+    for of_worker in ticks {
+        let spans = of_worker.spans.iter().copied();
+        store.restore_ticks(of_worker.horizon, of_worker.forgotten, spans);
+    }
+    let mut known = Vec::new();
+    for (run_ref, run) in job.resumed.take_runs(job.local(scope.index())) {
+        if let Some(id) = store.insert_run(run) {
+            known.push((id, run_ref));
+        }
+    }
+    if let Some(checkpoints) = &job.checkpoints {
+        checkpoints.uploads.known(scope.index(), known);
+    }
+    store
+}
+
+/// Takes what the merge exports at a cut.
+fn exported(worker: usize, job: &Job, outbox: &Outbox) -> impl FnMut(Cut, MarkerExport) + 'static {
+    let uploads = job.checkpoints.as_ref().map(|to| to.uploads.clone());
+    let outbox = outbox.clone();
+    move |cut, export| {
+        if let Some(uploads) = &uploads {
+            uploads.export(worker, cut, export, &outbox);
+        }
+    }
 }
 
 fn collect_ends(ends: StreamVec<'_, u64, PartitionEnd>) -> Rc<RefCell<Vec<PartitionEnd>>> {

@@ -1,5 +1,8 @@
-//! Kafka topics on a real broker: what mock brokers cannot do. Needs the service scripts
-//! (`HEADWATER_SERVICES`, or `tests/services`); starts a broker of its own and stops it.
+//! Kafka topics on a real broker: what mock brokers cannot do.
+
+#[path = "support/services.rs"]
+#[expect(dead_code, reason = "Kafka alone is started here")]
+mod services;
 
 use headwater::error::{Error, ErrorKind};
 use headwater::topic::kafka::KafkaTopics;
@@ -7,12 +10,11 @@ use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+use services::Services;
 use std::future::Future;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,33 +22,19 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// A running broker; stops when dropped.
 struct Broker {
-    data: tempfile::TempDir,
+    /// Kept until the end.
+    _services: Services,
     servers: String,
-}
-
-fn services() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services");
-    std::env::var_os("HEADWATER_SERVICES").map_or(own, PathBuf::from)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
 }
 
 impl Broker {
     fn start() -> Self {
-        let data = tempfile::tempdir().expect("a folder");
-        let (port, controller) = (free_port(), free_port());
-        let status = Command::new(services().join("start-kafka"))
-            .arg(data.path())
-            .args([port.to_string(), controller.to_string()])
-            .env("START_LIMIT", "180")
-            .status()
-            .expect("start-kafka runs");
-        assert!(status.success(), "start-kafka failed");
-        let servers = format!("127.0.0.1:{port}");
-        Broker { data, servers }
+        let services = Services::start_kafka();
+        let servers = services.bootstrap_servers();
+        Broker {
+            _services: services,
+            servers,
+        }
     }
 
     fn config(&self) -> ClientConfig {
@@ -85,20 +73,6 @@ impl Broker {
             config.set(*name, *value);
         }
         config.create().expect("a producer")
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let stop = Command::new(services().join("stop-service"))
-            .arg(self.data.path())
-            .status();
-        if !stop.is_ok_and(|status| status.success()) {
-            eprintln!(
-                "the broker in {} could not be stopped",
-                self.data.path().display()
-            );
-        }
     }
 }
 
@@ -343,6 +317,79 @@ fn growth_changes_the_count(broker: &Broker) {
     }
 }
 
+/// What a lag tool sees of the group `job`.
+fn committed(broker: &Broker, topic: &str, partitions: i32) -> Vec<Offset> {
+    let tool: BaseConsumer = broker
+        .config()
+        .set("group.id", "job")
+        .create()
+        .expect("a client");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_range(topic, 0, partitions - 1);
+    let found = tool.committed_offsets(list, WAIT).expect("asked");
+    found
+        .elements()
+        .iter()
+        .map(|found| found.offset())
+        .collect()
+}
+
+fn offsets_are_committed_for_lag_tools_alone(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("lag", 3);
+    send(&broker.producer(&[]), "lag", 0, 0..10);
+    let place = |partition, next_offset| ("lag".to_string(), partition, next_offset);
+    let commit = |offsets: &[_]| topics.commit_for_lag_tools(offsets).expect("committed");
+    commit(&[place(0, 7), place(2, 0)]);
+    let expected = [Offset::Offset(7), Offset::Invalid, Offset::Offset(0)];
+    assert_eq!(committed(broker, "lag", 3), expected);
+    // Readers of the group do not stand in the way, nor do they start there.
+    let mut reader = reader(&topics, "lag", 0, 0);
+    assert_eq!(read_to(&mut *reader, 10), names(0..10));
+    let next = Assignment {
+        topic: "lag".into(),
+        partition: 0,
+        next_offset: reader.next_offset(0),
+    };
+    assert_eq!(topics.committed(&[next]), None);
+    assert_eq!(committed(broker, "lag", 3)[0], Offset::Offset(10));
+    let starts = topics.starts("lag", Start::Beginning).expect("starts");
+    assert_eq!(starts, vec![0, 0, 0]);
+    assert_eq!(topics.committed(&[]), None);
+    // A note, in time, when it cannot be told.
+    let (away, start) = ([("bootstrap.servers", "127.0.0.1:1")], Instant::now());
+    let away = away.map(|(name, value)| (name.to_string(), value.to_string()));
+    let away = KafkaTopics::open(&away.into(), "job", 1).expect("a client");
+    let error = away.commit_for_lag_tools(&[place(0, 1)]).expect_err("away");
+    assert!(start.elapsed() < Duration::from_secs(20), "too late");
+    for part in ["group job", "127.0.0.1:1", "lag"] {
+        assert!(error.text.contains(part), "{part} in: {error}");
+    }
+}
+
+fn a_topic_made_anew_has_another_id(broker: &Broker) {
+    let topics = broker.topics();
+    broker.create("ids", 1);
+    let id = || topics.topic_id("ids");
+    let first = id().expect("asked").expect("brokers of today have ids");
+    assert_eq!(id().expect("asked"), Some(first.clone()));
+    let (admin, options) = (broker.admin(), AdminOptions::new());
+    let results = wait(admin.delete_topics(&["ids"], &options)).expect("asked");
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let start = Instant::now();
+    while let Ok(found) = id() {
+        assert!(start.elapsed() < WAIT, "still {found:?}");
+    }
+    assert!(
+        id().expect_err("gone")
+            .text
+            .contains("topic ids does not exist")
+    );
+    broker.create("ids", 1);
+    let second = id().expect("asked");
+    assert!(second.is_some() && second != Some(first), "{second:?}");
+}
+
 #[test]
 fn kafka_topics_on_a_real_broker() {
     let broker = Broker::start();
@@ -354,4 +401,6 @@ fn kafka_topics_on_a_real_broker() {
     what_is_not_there_ends_a_reader(&broker);
     a_broker_that_speaks_otherwise_is_named_in_time(&broker);
     growth_changes_the_count(&broker);
+    offsets_are_committed_for_lag_tools_alone(&broker);
+    a_topic_made_anew_has_another_id(&broker);
 }

@@ -26,8 +26,17 @@ pub struct Facts {
 /// What follows from the facts.
 pub fn judge(facts: &Facts) -> Findings {
     let mut findings = Vec::new();
-    for topic in &facts.sampled {
-        judge_topic(topic, &mut findings);
+    for (index, topic) in facts.sampled.iter().enumerate() {
+        let (before, after) = (&facts.sampled[..index], &facts.sampled[index + 1..]);
+        if !before.iter().any(|known| same_fault(known, topic)) {
+            judge_topic(topic, &mut findings);
+            let like = after.iter().filter(|other| same_fault(topic, other));
+            if let Some(finding) = findings.last_mut() {
+                finding
+                    .advice
+                    .extend(like.map(|other| format!("the same for {}", thing(other))));
+            }
+        }
     }
     if let Err(error) = &facts.start {
         findings.push(Finding::error("start", error));
@@ -37,6 +46,16 @@ pub fn judge(facts: &Facts) -> Findings {
     }
     judge_target(&facts.target, &mut findings);
     Findings(findings)
+}
+
+/// Whether two topics cannot be asked for one reason, which then is not about either: a broker that
+/// does not answer is told of once. How long it was waited for differs.
+fn same_fault(one: &Sampled, other: &Sampled) -> bool {
+    let headline = |topic: &Sampled| {
+        let error = topic.ranges.as_ref().err()?;
+        error.text.lines().next().map(str::to_owned)
+    };
+    headline(one).is_some_and(|text| headline(other) == Some(text))
 }
 
 fn thing(topic: &Sampled) -> String {
@@ -136,7 +155,10 @@ fn judge_snapshot(topic: &Sampled, thing: &str, held: u64, findings: &mut Vec<Fi
         findings.push(Finding::warning(
             thing,
             "holds no READ yet",
-            &["Trigger the snapshot when the job runs: it waits for READs."],
+            &[
+                "Trigger the snapshot when the job runs: it waits for READs. When the snapshot is",
+                "complete, `headwater end-snapshot` says so to the job.",
+            ],
         ));
     } else if let Some(partition) = ranges.iter().position(|range| range.low > 0) {
         let error = Error::refused(format!(

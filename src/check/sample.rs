@@ -29,6 +29,9 @@ const ROW_BYTES_MAX: usize = 16 << 20;
 const FAULTS_MAX: usize = 3;
 const POLL_BYTES: usize = 256 << 10;
 
+/// Offsets of each partition, or why they cannot be told.
+type Ranges = Result<Vec<OffsetRange>, Error>;
+
 /// A record that cannot be decoded, or the log that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -120,7 +123,7 @@ impl KeptRow {
     }
 }
 
-/// Samples topics one after the other; all share one key gate.
+/// Asks all topics at once, then samples them one after the other; all share one key gate.
 pub(super) struct Sampler<'t> {
     topics: &'t dyn Topics,
     tables: &'t [Table],
@@ -145,13 +148,30 @@ impl<'t> Sampler<'t> {
 
     /// Every topic of both roles.
     pub(super) fn all(&mut self) -> Vec<Sampled> {
-        let mut all = Vec::new();
-        for role in [Role::Mutations, Role::Snapshot] {
-            for topic in topic_names(self.tables, role) {
-                all.push(self.topic(role, &topic));
-            }
-        }
-        all
+        let names = |role| topic_names(self.tables, role).into_iter();
+        let named: Vec<(Role, String)> = [Role::Mutations, Role::Snapshot]
+            .into_iter()
+            .flat_map(|role| names(role).map(move |topic| (role, topic)))
+            .collect();
+        let ranges = self.ranges(named.iter().map(|(_, topic)| topic));
+        let ranged = named.into_iter().zip(ranges);
+        ranged
+            .map(|((role, topic), ranges)| self.topic(role, &topic, ranges))
+            .collect()
+    }
+
+    /// The ranges of topics, all asked at the same time: a broker that does not answer takes its
+    /// whole time limit each time that it is asked.
+    fn ranges<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<Ranges> {
+        let topics = self.topics;
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = names
+                .map(|topic| scope.spawn(|| topics.ranges(topic)))
+                .collect();
+            let told = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
+            told.map(|told| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
     }
 
     /// The rows that were kept, and the key shapes that the topics showed.
@@ -159,9 +179,9 @@ impl<'t> Sampler<'t> {
         (self.rows, self.gate.shapes())
     }
 
-    fn topic(&mut self, role: Role, topic: &str) -> Sampled {
+    fn topic(&mut self, role: Role, topic: &str, ranges: Ranges) -> Sampled {
         let mut sampled = Sampled::new(role, topic);
-        sampled.ranges = self.topics.ranges(topic);
+        sampled.ranges = ranges;
         let Ok(ranges) = sampled.ranges.clone() else {
             return sampled;
         };

@@ -1,11 +1,13 @@
 //! What clap reads, and the checks between flags. Nothing outside this module sees it.
 
-use super::{CheckArgs, ClusterArgs, Command, DemoArgs, InitArgs, RunArgs};
+use super::{CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
 use crate::config::{FILE, Init, Origin};
 use crate::error::Error;
+use crate::run::FIRST_GENERATION;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +38,9 @@ enum Verb {
     /// Say what would go wrong, and change nothing
     #[command(after_help = EXIT_CODES)]
     Check(Check),
+    /// Say that the snapshot is complete: end every partition of the snapshot topics
+    #[command(after_help = EXIT_CODES)]
+    EndSnapshot(EndSnapshot),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -83,9 +88,12 @@ struct Run {
     /// Addresses of the processes, one HOST:PORT a line
     #[arg(short = 'h', long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// The mutation topics have grown to N partitions, as described by the error that named this
+    /// Does nothing yet: the mutation topics have grown to N partitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     accept_partitions: Option<u32>,
+    /// Go back to checkpoint N instead of the newest: what was read since is read again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    from_checkpoint: Option<u64>,
     /// Print help (-h is the hostfile)
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -98,6 +106,19 @@ struct Check {
     /// Print the findings as one JSON object on stdout
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+struct EndSnapshot {
+    #[command(flatten)]
+    source: Source,
+    /// Id of the generation
+    #[arg(long, value_name = "ID", default_value = FIRST_GENERATION,
+          value_parser = NonEmptyStringValueParser::new())]
+    generation: String,
+    /// Write although a partition has an end-of-snapshot record already: an earlier call was cut off
+    #[arg(long)]
+    again: bool,
 }
 
 #[derive(Args)]
@@ -173,6 +194,11 @@ impl Cli {
                 origin: check.source.origin(),
                 json: check.json,
             }),
+            Verb::EndSnapshot(end) => Command::EndSnapshot(EndSnapshotArgs {
+                origin: end.source.origin(),
+                generation: end.generation,
+                again: end.again,
+            }),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),
@@ -221,6 +247,7 @@ impl Run {
                 hostfile: self.hostfile,
             },
             accept_partitions: self.accept_partitions,
+            from_checkpoint: self.from_checkpoint,
         })
     }
 }

@@ -138,6 +138,22 @@ fn init_names_what_it_can() {
 }
 
 #[test]
+fn end_snapshot_is_for_g1_unless_told() {
+    let Command::EndSnapshot(args) = command("headwater end-snapshot") else {
+        panic!("not end-snapshot")
+    };
+    assert_eq!((args.generation.as_str(), args.again), ("g1", false));
+    let Command::EndSnapshot(args) =
+        command("headwater end-snapshot --generation g2 --again --set job=x")
+    else {
+        panic!("not end-snapshot")
+    };
+    assert_eq!((args.generation.as_str(), args.again), ("g2", true));
+    assert_eq!(args.origin.sets, ["job=x"]);
+    refused("headwater end-snapshot --generation=", "--generation");
+}
+
+#[test]
 fn demo_check_config() {
     let Command::Demo(demo) = command("headwater demo --seconds 100 --writers 3 --hold") else {
         panic!("not demo")

@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::{ClusterError, Named, printable};
-use super::handshake::{self, Asked};
+use super::handshake::{self, Asked, Unreached};
 use super::judge::{Identity, Judged};
 use super::link::{Frame, Link};
 use super::notes::Notes;
@@ -66,7 +66,7 @@ enum Event {
         hello: Box<Hello>,
     },
     /// A dialled process has not.
-    NotReached { peer: usize, why: String },
+    NotReached { peer: usize, why: Unreached },
 }
 
 /// The state of one attempt to dial a lower process.
@@ -74,7 +74,38 @@ enum Event {
 struct Dial {
     running: bool,
     not_before: Option<Instant>,
+    /// What the last attempt came to.
     last: Option<String>,
+    /// Why the process there did not take us, when one said so or failed to prove itself. Later
+    /// attempts that find nobody do not make it less true, and it has ended for this reason.
+    turned_away: Option<String>,
+}
+
+impl Dial {
+    fn failed(&mut self, why: Unreached) {
+        self.running = false;
+        match why {
+            Unreached::Away(why) => self.last = Some(why),
+            Unreached::Proof(why) => {
+                self.turned_away = Some(why);
+                self.last = None;
+            }
+        }
+    }
+
+    /// It answered as one of us: what was wrong is over.
+    fn answered(&mut self, last: Option<&str>) {
+        self.turned_away = None;
+        self.last = last.map(str::to_owned);
+    }
+
+    fn why(&self) -> Option<String> {
+        match (&self.turned_away, &self.last) {
+            (Some(first), Some(last)) => Some(format!("{first}; now: {last}")),
+            (Some(only), None) | (None, Some(only)) => Some(only.clone()),
+            (None, None) => None,
+        }
+    }
 }
 
 /// A cluster on its way up, seen from one process.
@@ -262,8 +293,7 @@ impl<'a> Gather<'a> {
                 Ok(())
             }
             Event::NotReached { peer, why } => {
-                self.dials[peer].running = false;
-                self.dials[peer].last = Some(why);
+                self.dials[peer].failed(why);
                 Ok(())
             }
             Event::Answered {
@@ -326,14 +356,14 @@ impl<'a> Gather<'a> {
         }
         let same = hello.incarnation.is_some() && hello.incarnation == self.incarnation;
         if hello.verdict != Verdict::Accepted || (peer > 0 && !same) {
-            self.dials[peer].last = Some("it is there, but not of this start yet".to_owned());
+            self.dials[peer].answered(Some("it is there, but not of this start yet"));
             return Ok(());
         }
         if peer == 0 {
             self.incarnation = hello.incarnation;
             self.told = None;
         }
-        self.dials[peer].last = None;
+        self.dials[peer].answered(None);
         self.links[peer] = Link::new(stream, hello.instance).ok();
         Ok(())
     }
@@ -451,12 +481,10 @@ impl<'a> Gather<'a> {
             let name = Named(peer, &self.me.hosts);
             match link {
                 _ if peer == self.me.process => {}
-                None => match self.dials.get(peer) {
-                    Some(Dial {
-                        last: Some(why), ..
-                    }) => out.push(format!("{name} ({why})")),
-                    Some(_) if peer > 0 => out.push(format!("{name} (waiting for process 0)")),
-                    Some(_) => out.push(name.to_string()),
+                None => match self.dials.get(peer).map(Dial::why) {
+                    Some(Some(why)) => out.push(format!("{name} ({why})")),
+                    Some(None) if peer > 0 => out.push(format!("{name} (waiting for process 0)")),
+                    Some(None) => out.push(name.to_string()),
                     None => out.push(format!("{name} (has not connected)")),
                 },
                 Some(link) => match &link.waits_for {

@@ -27,15 +27,29 @@ pub(super) struct Asked {
     transcript: Transcript,
 }
 
+/// Why a dialled process was not reached, as a sentence for the list of who is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unreached {
+    /// Nobody there, or an exchange that broke off.
+    Away(String),
+    /// Something there that is not of this cluster, or does not take us for one of it.
+    Proof(String),
+}
+
+impl From<String> for Unreached {
+    fn from(why: String) -> Self {
+        Unreached::Away(why)
+    }
+}
+
 /// Dials `address` and returns the listener's authenticated answer.
-///
-/// Errors are sentences for the list of who is missing.
 pub(super) fn dial(
     address: &str,
     secret: &[u8],
     hello: &Hello,
     patience: Duration,
-) -> Result<(TcpStream, Hello), String> {
+) -> Result<(TcpStream, Hello), Unreached> {
+    let proof = |why: &str| Unreached::Proof(why.to_owned());
     let until = Instant::now() + patience.min(Duration::from_millis(HANDSHAKE_MS_MAX));
     let stream = connect(address, until)?;
     let mut wire = Timed {
@@ -49,7 +63,7 @@ pub(super) fn dial(
     };
     wire.write_all(&ours.encode()).map_err(broken)?;
     let theirs = read_opening(&mut wire)?;
-    same_version(&theirs)?;
+    same_version(&theirs).map_err(Unreached::Proof)?;
     let transcript = Transcript::new(secret, &ours, &theirs);
 
     let asked = hello.encode();
@@ -61,14 +75,17 @@ pub(super) fn dial(
     wire.read_exact(&mut kind).map_err(broken)?;
     match kind[0] {
         ANSWER => {}
-        AUTH_FAILED => return Err("it says our secret is not its own".to_owned()),
-        other => return Err(format!("it answered with kind {other}, which is not known")),
+        AUTH_FAILED => return Err(proof("it says our secret is not its own")),
+        other => {
+            let why = format!("it answered with kind {other}, which is not known");
+            return Err(Unreached::Proof(why));
+        }
     }
     let (answer, tag) = read_letter(&mut wire)?;
     if !transcript.listener_proves(&asked, &answer, &tag) {
-        return Err("it failed authentication: its secret is not ours".to_owned());
+        return Err(proof("it failed authentication: its secret is not ours"));
     }
-    let answer = Hello::decode(&answer).ok_or("its answer cannot be decoded")?;
+    let answer = Hello::decode(&answer).ok_or_else(|| proof("its answer cannot be decoded"))?;
     Ok((stream, answer))
 }
 

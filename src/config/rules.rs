@@ -5,8 +5,12 @@
 use super::Config;
 use super::choices::{KeepMarkers, SinkKind};
 use crate::error::Error;
+use crate::store::Place;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Shorter, and a slow write of the store would look like a death.
+const LEASE_MIN: Duration = Duration::from_secs(1);
 
 /// The first rule that is broken.
 pub(super) fn check(config: &Config) -> Result<(), Error> {
@@ -16,6 +20,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     brokers(config)?;
     sink(config)?;
     quarantine(config)?;
+    checkpoint(config)?;
     limits(config)
 }
 
@@ -185,6 +190,23 @@ fn quarantine(config: &Config) -> Result<(), Error> {
                 config.quarantine.kind.word()
             ))
             .line("expected  kind = \"jsonl\""));
+    }
+    Ok(())
+}
+
+fn checkpoint(config: &Config) -> Result<(), Error> {
+    let checkpoint = &config.checkpoint;
+    Place::parse(&checkpoint.store)?;
+    if checkpoint.lease < LEASE_MIN {
+        return Err(Error::usage("`checkpoint.lease` is too short")
+            .line(format!(
+                "found     {}",
+                super::units::print_duration(checkpoint.lease)
+            ))
+            .line("expected  1s or more: it is renewed three times in that time"));
+    }
+    if checkpoint.kept == 0 {
+        return Err(Error::usage("`checkpoint.kept` is 0").line("expected  1 or more"));
     }
     Ok(())
 }

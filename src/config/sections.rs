@@ -153,6 +153,9 @@ section! {
         names: BTreeMap<String, String> = BTreeMap::new(), Built;
         /// kafka: properties of librdkafka over those of `[kafka]`.
         kafka: Properties = Properties::default(), Built;
+        /// kafka: one transaction a flush, which keeps an older run of the job from writing.
+        /// `false` is faster, and not fenced.
+        transactional: bool = true, Built;
         /// sqlite: SQL that is run before the check; with it the file is made.
         setup_sql: Option<String> = None, Built;
         /// Records folded and written at once, at most.
@@ -207,10 +210,15 @@ section! {
 section! {
     /// The durable state of the job.
     pub struct CheckpointConfig {
-        /// `file:PATH`, or s3://, gs://, az://.
+        /// `file:PATH`, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; the
+        /// credentials of the last three come from the environment.
         store: String = "file:./state".to_owned(), Built;
         /// How often.
-        interval: Duration = Duration::from_secs(10), Later;
+        interval: Duration = Duration::from_secs(10), Built;
+        /// How long an instance of the job that no longer says that it lives is waited for.
+        lease: Duration = Duration::from_secs(15), Later;
+        /// Checkpoints that are kept.
+        kept: u64 = 3, Later;
     }
 }
 

@@ -1,6 +1,7 @@
 //! The demo's two jobs: the same topics, a SQLite sink each, with and without the rule.
 
 use super::topics;
+use crate::checkpoint::Resumed;
 use crate::cli::DemoArgs;
 use crate::clock::RunningTime;
 use crate::config::Config;
@@ -87,5 +88,8 @@ pub(super) fn job(
         secret: *b"headwater's demo",
         failures,
         panel: Arc::new(Panel::default()),
+        resumed: Resumed::default(),
+        checkpoints: None,
+        first_worker: 0,
     }))
 }

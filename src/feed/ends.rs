@@ -47,6 +47,11 @@ impl Ends {
         }
     }
 
+    /// The end of an assignment, if it is known.
+    pub(super) fn end(&self, index: usize) -> Option<u64> {
+        self.ends[index].end
+    }
+
     /// The ends that are known, by assignment.
     pub(super) fn known(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.ends

@@ -111,6 +111,16 @@ impl KeyGate {
         Ok(())
     }
 
+    /// Takes over what a manifest knows; a shape of a table that is not there is left out.
+    pub fn restore(&self, shapes: &[KnownShape]) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for shape in shapes {
+            if let Some(sides) = known.get_mut(shape.table) {
+                *sides.of(shape.role) = Some(shape.shape.clone());
+            }
+        }
+    }
+
     /// All shapes that are known.
     pub fn shapes(&self) -> Vec<KnownShape> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

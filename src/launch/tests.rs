@@ -1,6 +1,7 @@
 //! Whole runs on topics in memory and the wall's clock that end badly, or must not end well.
 
 use super::local;
+use crate::checkpoint::Resumed;
 use crate::clock::RunningTime;
 use crate::decode::DecodeSettings;
 use crate::error::{Error, ErrorKind};
@@ -85,6 +86,9 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         secret: [7; 16],
         failures: Arc::new(Failures::default()),
         panel: Arc::new(Panel::default()),
+        resumed: Resumed::default(),
+        checkpoints: None,
+        first_worker: 0,
     }
 }
 

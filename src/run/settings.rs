@@ -10,6 +10,7 @@ use crate::sink::settings::{
 };
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn ms(duration: Duration) -> u64 {
@@ -53,6 +54,23 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
     }
 }
 
+/// What names the target, without secrets: another one needs another job.
+pub fn target_identity(config: &Config) -> BTreeMap<String, String> {
+    let sink = &config.sink;
+    let mut identity = BTreeMap::new();
+    identity.insert(
+        "sink.kind".to_owned(),
+        format!("{:?}", sink.kind).to_lowercase(),
+    );
+    if let Some(topic) = &sink.topic {
+        identity.insert("sink.topic".to_owned(), topic.clone());
+    }
+    for (table, name) in &sink.names {
+        identity.insert(format!("sink.names.{table}"), name.clone());
+    }
+    identity
+}
+
 /// How records are decoded.
 pub fn decode(config: &Config) -> DecodeSettings {
     let framing = |framing| match framing {
@@ -88,12 +106,14 @@ pub fn sink(config: &Config) -> Result<SinkSettings, Error> {
         choices::SinkKind::Jsonl => SinkKind::Jsonl,
         choices::SinkKind::Null => SinkKind::Null,
     });
+    settings.job = config.job.job.clone();
     let url = sink.url.as_ref().map(|url| url.resolve()).transpose()?;
     settings.url = url.map(|url| url.expose().to_owned());
     settings.path = sink.path.clone();
     settings.topic = sink.topic.clone();
     settings.names = sink.names.clone();
     settings.kafka = sink.kafka.resolve()?;
+    settings.transactional = sink.transactional;
     settings.setup_sql = sink.setup_sql.clone();
     settings.batch_rows_max = bytes(sink.batch_rows_max);
     settings.batch_bytes_max = bytes(sink.batch_bytes_max.0);

@@ -1,36 +1,43 @@
 //! Upserts and tombstones to Kafka topics: key and value as they came, a null value for a delete.
 //!
-//! Invariant: a batch is acknowledged by all in-sync replicas when `write` returns; a key always
-//! goes to the partition that Java's default partitioner gives it, over one producer, in order.
+//! Invariant: a batch is acknowledged by all in-sync replicas, and by default committed in one
+//! transaction, when `write` returns; a key always goes to the partition that Java's default
+//! partitioner gives it, over one producer, in order. What an older run has not committed when a
+//! newer one claims the target is never committed.
 //!
-//! It cannot keep a row from being written twice after a restart, and does not fence an older
-//! process yet.
+//! It is a stream, not a table: after a restart rows since the checkpoint are written again, in
+//! order, so a reader may see a key go back for a while. It cannot tell how far it is.
 
 mod deliver;
+mod fence;
+mod plain;
+mod properties;
+mod transaction;
 
 use super::settings::SinkSettings;
-use super::{
-    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
-};
+use super::{Claim, Claimed, Fence, Place, ReplaySafety, RowForm, Sink, Writer, admit};
 use crate::error::Error;
 use crate::table::Table;
-use deliver::{Deliveries, Verdict, verdict};
+use crate::topic::kafka::ids::topic_ids;
+use deliver::Deliveries;
+use plain::PlainWriter;
+use properties::Properties;
 use rdkafka::ClientConfig;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, Producer};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use transaction::TransactionalWriter;
 
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(100);
+/// How long a shard's producer may take to become the only one of its shard.
+const INIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The target.
 #[derive(Clone, Debug)]
 pub struct KafkaSink {
     settings: SinkSettings,
-    config: ClientConfig,
-    brokers: String,
+    properties: Properties,
     /// A topic for each table.
     topics: Vec<String>,
 }
@@ -39,7 +46,8 @@ impl KafkaSink {
     /// Topics of the cluster that `kafka` (and `sink.kafka` over it) names.
     ///
     /// # Errors
-    /// When a topic would be written that a table is read from, or no broker is named.
+    /// When a topic would be written that a table is read from, no broker is named, or a property
+    /// contradicts what the sink relies on.
     pub(super) fn new(
         settings: &SinkSettings,
         kafka: &BTreeMap<String, String>,
@@ -62,39 +70,51 @@ impl KafkaSink {
             }
             topics.push(topic);
         }
-        let mut config = ClientConfig::new();
-        // Whoever needs other values states them; what follows below is not for choosing.
-        config.set("compression.type", "lz4").set("linger.ms", "5");
-        for (name, value) in kafka.iter().chain(&settings.kafka) {
-            config.set(name, value);
+        let properties = Properties::new(kafka, &settings.kafka, settings.transactional)?;
+        if settings.transactional && settings.job.is_empty() {
+            return Err(Error::usage("the job of a Kafka target has no name")
+                .line("Transactional ids begin with it: give it a name of its own."));
         }
-        config
-            .set("enable.idempotence", "true")
-            .set("acks", "all")
-            .set("partitioner", "murmur2_random")
-            .set_log_level(RDKafkaLogLevel::Error);
-        let brokers = config.get("bootstrap.servers").map(str::to_owned);
-        let brokers = brokers.ok_or_else(|| {
-            Error::usage("sink.kind = \"kafka\" has no broker")
-                .line("Set \"bootstrap.servers\" in [kafka] or in sink.kafka.")
-        })?;
         Ok(KafkaSink {
             settings: settings.clone(),
-            config,
-            brokers,
+            properties,
             topics,
         })
     }
 
+    fn brokers(&self) -> &str {
+        &self.properties.brokers
+    }
+
     fn failed(&self, error: impl std::fmt::Display) -> Error {
-        Error::failed(format!("cannot use the Kafka target at {}", self.brokers))
+        Error::failed(format!("cannot use the Kafka target at {}", self.brokers()))
             .line(error)
             .line("Check that the brokers run and the properties in [kafka] and sink.kafka.")
     }
 
-    fn producer(&self) -> Result<BaseProducer<Deliveries>, Error> {
-        let made = self.config.create_with_context(Deliveries::default());
+    fn create(&self, config: &ClientConfig) -> Result<BaseProducer<Deliveries>, Error> {
+        let made = config.create_with_context(Deliveries::default());
         made.map_err(|error: KafkaError| self.failed(error))
+    }
+
+    /// A producer without transactions.
+    fn producer(&self) -> Result<BaseProducer<Deliveries>, Error> {
+        self.create(&self.properties.config)
+    }
+
+    /// A producer of a shard's transactional id, initialised: from here on the only one.
+    fn only_producer(
+        &self,
+        shard: usize,
+        incarnation: u32,
+        until: Instant,
+    ) -> Result<BaseProducer<Deliveries>, Error> {
+        let id = fence::transactional_id(&self.settings.job, shard, incarnation);
+        let mut config = self.properties.config.clone();
+        config.set("transactional.id", &id);
+        let producer = self.create(&config)?;
+        fence::init(self, &producer, &id, until)?;
+        Ok(producer)
     }
 
     fn check_topic(&self, producer: &BaseProducer<Deliveries>, topic: &str) -> Result<(), Error> {
@@ -108,7 +128,7 @@ impl KafkaSink {
         };
         if partitions.is_empty() {
             return Err(
-                Error::usage(format!("there is no topic {topic} at {}", self.brokers))
+                Error::usage(format!("there is no topic {topic} at {}", self.brokers()))
                     .line(
                         "It is a target. Create it, with cleanup.policy=compact, or name another:",
                     )
@@ -122,6 +142,20 @@ impl KafkaSink {
             is_empty &= low == high;
         }
         admit::not_empty(&self.settings, is_empty, &format!("target topic {topic}"))
+    }
+
+    /// The topics with their ids; `None` when the brokers have none.
+    fn identity(&self) -> Result<Option<String>, Error> {
+        let producer = self.producer()?;
+        let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        let ids = topic_ids(producer.client(), &names, ASK_TIMEOUT);
+        let ids =
+            ids.map_err(|(code, text)| self.failed(format!("topic ids: {text} ({code:?})")))?;
+        let named = names.iter().zip(ids);
+        let named: Option<Vec<String>> = named
+            .map(|(name, id)| id.map(|id| format!("{name}={id}")))
+            .collect();
+        Ok(named.map(|named| named.join(" ")))
     }
 }
 
@@ -145,86 +179,43 @@ impl Sink for KafkaSink {
             .try_for_each(|topic| self.check_topic(&producer, topic))
     }
 
-    fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {
-        Ok(Box::new(KafkaWriter {
-            producer: self.producer()?,
-            sink: self.clone(),
-        }))
+    fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
+        let identity = self.identity()?;
+        if let (Some(known), Some(found)) = (&claim.identity, &identity)
+            && known != found
+        {
+            return Err(Error::refused(format!(
+                "the target at {} is not the one that the checkpoint was made with",
+                self.brokers()
+            ))
+            .line(format!("checkpoint  topic ids {known}"))
+            .line(format!("found       topic ids {found}"))
+            .line("A topic was deleted and made anew: rows written before are not in it.")
+            .line("Start a new job with a new snapshot."));
+        }
+        let fence = if self.settings.transactional {
+            fence::take(self, claim)?;
+            Fence::Fenced
+        } else {
+            Fence::None(format!(
+                "sink.transactional = false: an older run that is still alive can write to {}",
+                self.topics.join(", ")
+            ))
+        };
+        Ok(Claimed {
+            identity,
+            fence,
+            applied: Vec::new(),
+        })
     }
-}
 
-struct KafkaWriter {
-    sink: KafkaSink,
-    producer: BaseProducer<Deliveries>,
-}
-
-impl KafkaWriter {
-    /// Hands a record to librdkafka, waiting while its queue is full.
-    fn send(&self, index: usize, topic: &str, key: &[u8], value: Option<&[u8]>) {
-        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, index).key(key);
-        if let Some(value) = value {
-            record = record.payload(value);
+    fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {
+        if !self.settings.transactional {
+            return Ok(Box::new(PlainWriter::new(self.clone(), self.producer()?)));
         }
-        loop {
-            match self.producer.send(record) {
-                Ok(()) => return,
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                    self.producer.poll(POLL);
-                    record = again;
-                }
-                Err((error, _)) => {
-                    self.producer.context().failed(index, error);
-                    return;
-                }
-            }
-        }
-    }
-}
-
-impl Writer for KafkaWriter {
-    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
-        for (index, row) in rows.iter().enumerate() {
-            let value = match row.change {
-                Change::Upsert(value) => Some(value),
-                Change::Delete => None,
-            };
-            self.send(index, &self.sink.topics[row.table], row.key, value);
-        }
-        // Every record is delivered or fails by message.timeout.ms, so this ends.
-        while self.producer.in_flight_count() > 0 {
-            self.producer.poll(POLL);
-        }
-        let failures = self.producer.context().take();
-        if let Some((_, reason)) = self.producer.client().fatal_error() {
-            // An idempotent producer that has lost its place goes on only as a new one.
-            self.producer = self.sink.producer().map_err(WriteError::Fatal)?;
-            return Err(WriteError::Retry(format!(
-                "{}: {reason}",
-                self.sink.brokers
-            )));
-        }
-        let mut rejected = Vec::new();
-        let mut retry = None;
-        for (index, error) in failures {
-            match verdict(&error) {
-                Verdict::Retry => retry = Some(format!("{}: {error}", self.sink.brokers)),
-                Verdict::Row => rejected.push(Rejected {
-                    index,
-                    reason: error.to_string(),
-                }),
-                Verdict::Fatal => {
-                    let topic = &self.sink.topics[rows[index].table];
-                    return Err(WriteError::Fatal(
-                        self.sink.failed(format!("topic {topic}: {error}")),
-                    ));
-                }
-            }
-        }
-        match (retry, rejected.is_empty()) {
-            (Some(reason), _) => Err(WriteError::Retry(reason)),
-            (None, true) => Ok(()),
-            (None, false) => Err(WriteError::Rejected(rejected)),
-        }
+        let until = Instant::now() + INIT_TIMEOUT;
+        let producer = self.only_producer(place.shard, place.incarnation, until)?;
+        Ok(Box::new(TransactionalWriter::new(self.clone(), producer)))
     }
 }
 

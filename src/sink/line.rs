@@ -1,7 +1,8 @@
 //! Files of JSON lines that only grow by whole, durable lines.
 //!
-//! Invariant: after an error the file ends where it ended before the write, so a retry never leaves
-//! half a line in the middle. A crash may leave half a line at the very end, which readers ignore.
+//! Invariant: after an error the file ends where it ended before the write, or nothing is appended
+//! until it does, so a retry never leaves half a line in the middle. A crash may leave half a line
+//! at the very end, which readers ignore.
 //!
 //! It cannot rotate or compress.
 
@@ -9,14 +10,43 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use std::fs::{File, OpenOptions};
-use std::io::{Result, Seek, SeekFrom, Write};
+use std::io::{Error, Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// What is done to an open file; whatever it appends goes to its end.
+trait Disk {
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    fn sync(&mut self) -> Result<()>;
+    fn cut(&mut self, length: u64) -> Result<()>;
+}
+
+impl Disk for File {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.sync_data()
+    }
+
+    fn cut(&mut self, length: u64) -> Result<()> {
+        self.set_len(length)
+    }
+}
 
 /// A file that is appended to.
 pub(super) struct LineFile {
     path: PathBuf,
-    file: File,
+    lines: Lines<File>,
+}
+
+/// Its end. The disk is apart, so that a test can let it fail.
+struct Lines<D> {
+    disk: D,
+    /// Bytes of whole, durable lines.
     length: u64,
+    /// Whether a piece of a failed append may stand behind them.
+    torn: bool,
 }
 
 impl LineFile {
@@ -30,7 +60,12 @@ impl LineFile {
         let length = whole_lines(&path)?;
         file.set_len(length)?;
         sync_folder(&path)?;
-        Ok(LineFile { path, file, length })
+        let lines = Lines {
+            disk: file,
+            length,
+            torn: false,
+        };
+        Ok(LineFile { path, lines })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -39,21 +74,39 @@ impl LineFile {
 
     /// Appends lines and makes them durable.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<()> {
-        let appended = self
-            .file
-            .write_all(lines)
-            .and_then(|()| self.file.sync_data());
+        self.lines.append(lines)
+    }
+}
+
+impl<D: Disk> Lines<D> {
+    fn append(&mut self, lines: &[u8]) -> Result<()> {
+        self.mend()?;
+        self.torn = true;
+        let appended = self.disk.append(lines).and_then(|()| self.disk.sync());
         match appended {
             Ok(()) => {
+                self.torn = false;
                 self.length += lines.len() as u64;
                 Ok(())
             }
             Err(error) => {
-                self.file.set_len(self.length)?;
-                self.file.seek(SeekFrom::End(0))?;
+                // If it fails the next append tries again; the first error is the one to tell.
+                let _ = self.mend();
                 Err(error)
             }
         }
+    }
+
+    /// Cuts off what a failed append left.
+    fn mend(&mut self) -> Result<()> {
+        if self.torn {
+            self.disk.cut(self.length).map_err(|error| {
+                let what = "the piece of a line that a failed write left cannot be cut off";
+                Error::new(error.kind(), format!("{what}: {error}"))
+            })?;
+            self.torn = false;
+        }
+        Ok(())
     }
 }
 
@@ -115,7 +168,67 @@ pub(super) fn put_field(out: &mut Vec<u8>, name: &str, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LineFile, put_field};
+    use super::{Disk, LineFile, Lines, put_field};
+    use std::io::{Error, Result};
+
+    /// A full disk that takes half of a write, and may refuse to be cut.
+    #[derive(Default)]
+    struct Faulty {
+        bytes: Vec<u8>,
+        full: bool,
+        uncut: bool,
+    }
+
+    impl Disk for Faulty {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            if self.full {
+                self.bytes.extend(&bytes[..bytes.len() / 2]);
+                return Err(Error::other("full"));
+            }
+            self.bytes.extend(bytes);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn cut(&mut self, length: u64) -> Result<()> {
+            if self.uncut {
+                return Err(Error::other("read-only"));
+            }
+            self.bytes.truncate(usize::try_from(length).unwrap());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_appended_behind_a_torn_piece() {
+        let mut lines = Lines {
+            disk: Faulty::default(),
+            length: 0,
+            torn: false,
+        };
+        let text = |error: Error| error.to_string();
+        lines.append(b"{1}\n").unwrap();
+        lines.disk.full = true;
+        assert_eq!(lines.append(b"{2}\n").map_err(text), Err("full".into()));
+        assert_eq!(lines.disk.bytes, b"{1}\n", "cut at once");
+        lines.disk.uncut = true;
+        assert_eq!(lines.append(b"{2}\n").map_err(text), Err("full".into()));
+        assert_eq!(lines.disk.bytes, b"{1}\n{2", "it could not be cut");
+        // There is room again, but the piece stands there still.
+        lines.disk.full = false;
+        let error = text(lines.append(b"{2}\n").unwrap_err());
+        assert!(
+            error.contains("cannot be cut off: read-only"),
+            "it was: {error}"
+        );
+        assert_eq!(lines.disk.bytes, b"{1}\n{2");
+        lines.disk.uncut = false;
+        lines.append(b"{2}\n").unwrap();
+        assert_eq!(lines.disk.bytes, b"{1}\n{2}\n");
+    }
 
     #[test]
     fn half_a_line_at_the_end_is_cut() {

@@ -7,6 +7,7 @@
 //! It cannot speak TLS yet: a URL with `sslmode=require` is refused.
 
 mod catalogue;
+mod limits;
 mod sql;
 mod write;
 
@@ -17,12 +18,10 @@ use crate::error::Error;
 use crate::table::Table;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 2;
 
 /// The target.
@@ -60,9 +59,7 @@ impl PostgresSink {
                     .line("Use a private network or a local TLS proxy, and leave sslmode out."),
             );
         }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
+        limits::put(&mut config, url);
         if config.get_application_name().is_none() {
             config.application_name("headwater");
         }

@@ -93,6 +93,9 @@ pub enum OnError {
 pub struct SinkSettings {
     /// The kind of target.
     pub kind: SinkKind,
+    /// The job that owns the target.
+    #[serde(default)]
+    pub job: String,
     /// `postgres://user:password@host/database`, for `postgres`.
     #[serde(default)]
     pub url: Option<String>,
@@ -108,6 +111,9 @@ pub struct SinkSettings {
     /// librdkafka properties for `kafka`, over those of `[kafka]`.
     #[serde(default)]
     pub kafka: BTreeMap<String, String>,
+    /// Whether `kafka` is written in transactions, which fence older runs.
+    #[serde(default = "transactional")]
+    pub transactional: bool,
     /// SQL run on the `sqlite` file before it is checked, such as `CREATE TABLE IF NOT EXISTS …`.
     /// The file is then made when it is not there.
     #[serde(default)]
@@ -138,6 +144,10 @@ pub struct SinkSettings {
     pub replay_unsafe_because: Option<String>,
 }
 
+fn transactional() -> bool {
+    true
+}
+
 fn batch_rows_max() -> usize {
     10_000
 }
@@ -151,11 +161,13 @@ impl SinkSettings {
     pub fn new(kind: SinkKind) -> SinkSettings {
         SinkSettings {
             kind,
+            job: String::new(),
             url: None,
             path: None,
             topic: None,
             names: BTreeMap::new(),
             kafka: BTreeMap::new(),
+            transactional: transactional(),
             setup_sql: None,
             batch_rows_max: batch_rows_max(),
             batch_bytes_max: batch_bytes_max(),
@@ -189,7 +201,7 @@ impl SinkSettings {
         let named = [SinkKind::Postgres, SinkKind::Sqlite, SinkKind::Kafka];
         let unknown = self.unknown_columns != UnknownColumns::Refuse;
         let unique = self.unique_constraints != UniqueConstraints::Refuse;
-        let settings: [(&str, bool, &[SinkKind]); 9] = [
+        let settings: [(&str, bool, &[SinkKind]); 10] = [
             ("url", self.url.is_some(), &[SinkKind::Postgres]),
             (
                 "path",
@@ -199,6 +211,7 @@ impl SinkSettings {
             ("topic", self.topic.is_some(), &[SinkKind::Kafka]),
             ("names", !self.names.is_empty(), &named),
             ("kafka", !self.kafka.is_empty(), &[SinkKind::Kafka]),
+            ("transactional", !self.transactional, &[SinkKind::Kafka]),
             ("setup_sql", self.setup_sql.is_some(), &[SinkKind::Sqlite]),
             (
                 "connections",

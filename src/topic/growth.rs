@@ -30,11 +30,15 @@ pub fn growth_error(topic: &str, known: u32, found: u32) -> Option<Error> {
             "mutation topic {topic} grew from {known} to {found} partitions"
         ))
         .line("keys move between partitions, so their mutations may come out of order")
-        .line("what to do: pause the connector, let the job drain, grow the topic,")
-        .line(format!(
-            "start again with --accept-partitions {found}, resume the connector"
-        )),
+        .line(after_growth()),
     )
+}
+
+/// What a person does about a topic that has grown. Every start reads from `source.start`, so what
+/// was written around the growth must lie before it.
+fn after_growth() -> &'static str {
+    "what to do: start anew, with an empty target, at a time after the growth (source.start =\n  \
+     \"2026-11-29T10:00:00Z\") and with a snapshot that begins retention.start_margin after it"
 }
 
 /// Watches partition counts until dropped.
@@ -127,7 +131,9 @@ mod tests {
             .expect("it grew");
         assert_eq!(error.kind, ErrorKind::Refused);
         assert!(error.text.contains("muts grew from 4 to 5"), "{error}");
-        assert!(error.text.contains("--accept-partitions 5"), "{error}");
+        assert!(error.text.contains("source.start"), "{error}");
+        // The flag does nothing yet, so nobody is sent to it.
+        assert!(!error.text.contains("--accept-partitions"), "{error}");
         assert_eq!(
             topics.0.load(Ordering::Relaxed),
             5,

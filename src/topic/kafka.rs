@@ -1,10 +1,13 @@
-//! Kafka topics: manual assignment at explicit offsets, one client a reader, nothing committed.
+//! Kafka topics: manual assignment at explicit offsets, one client a reader. Offsets are committed
+//! for tools that show lag alone, and never read back.
 //!
 //! [`KafkaTopics`] has one client for questions, which sees the *high watermark* whatever the
 //! isolation level of the readers. Every question ends within its time limit.
 
 mod context;
 mod errors;
+pub(crate) mod ids;
+mod lag;
 mod queue;
 mod reader;
 mod settings;
@@ -33,6 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct KafkaTopics {
     reader: ClientConfig,
     asker: BaseConsumer<Context>,
+    lag: lag::LagGroup,
     servers: String,
     timeout: Duration,
 }
@@ -59,6 +63,7 @@ impl KafkaTopics {
         let reader = settings::reader(settings, job, readers)?;
         let asker = settings::asker(&reader).create_with_context(Context::default());
         Ok(KafkaTopics {
+            lag: lag::LagGroup::new(settings::committer(&reader)),
             reader,
             asker: asker.map_err(|error| errors::not_created(&error))?,
             servers: settings::servers(settings)?,
@@ -71,6 +76,17 @@ impl KafkaTopics {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// Commits `(topic, partition, next_offset)` to the consumer group of the job's name, for tools
+    /// that show lag; the job itself never looks at them. Blocks until the brokers have answered,
+    /// about 15 s at most.
+    ///
+    /// # Errors
+    /// When no broker answers, a member of that name has joined the group, or READ on the group is
+    /// not granted.
+    pub fn commit_for_lag_tools(&self, offsets: &[(String, u32, u64)]) -> Result<(), Error> {
+        self.lag.commit(&self.servers, offsets)
     }
 
     /// Asks until it works, cannot work, or the time is over.
@@ -201,6 +217,22 @@ impl Topics for KafkaTopics {
             .zip(highs)
             .map(|(found, high)| found.unwrap_or(high))
             .collect())
+    }
+
+    fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
+        self.ask(|timeout| {
+            let ids = ids::topic_ids(self.asker.client(), &[topic], timeout);
+            let ids = ids.map_err(|(code, _)| self.failed(topic, &KafkaError::AdminOp(code)))?;
+            Ok(ids.into_iter().next().flatten())
+        })
+    }
+
+    fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {
+        let place =
+            |offset: &Assignment| (offset.topic.clone(), offset.partition, offset.next_offset);
+        let offsets: Vec<_> = next_offsets.iter().map(place).collect();
+        let told = self.commit_for_lag_tools(&offsets);
+        told.err().map(|error| error.text)
     }
 
     fn reader(&self, partitions: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {

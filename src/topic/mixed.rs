@@ -66,6 +66,16 @@ impl Topics for MixedTopics {
         self.of(topic)?.starts(topic, start)
     }
 
+    fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
+        self.of(topic)?.topic_id(topic)
+    }
+
+    fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {
+        let of_kafka = |offset: &&Assignment| kind(&offset.topic) == TopicKind::Kafka;
+        let own: Vec<Assignment> = next_offsets.iter().filter(of_kafka).cloned().collect();
+        self.kafka.as_ref()?.committed(&own)
+    }
+
     fn reader(&self, partitions: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {
         let mut parts = Vec::new();
         for wanted in [TopicKind::File, TopicKind::Kafka] {

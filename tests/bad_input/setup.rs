@@ -52,6 +52,29 @@ fn an_unreachable_broker_is_told_in_bounded_time() {
 }
 
 #[test]
+fn the_check_asks_topics_at_once_and_tells_of_a_broker_once() {
+    let bench = ready();
+    bench.config(JSONL);
+    let sets = [
+        "--set",
+        "kafka.\"bootstrap.servers\"=127.0.0.1:1",
+        "--set",
+        "table.public.hello.mutations=app.public.hello",
+        "--set",
+        "table.public.hello.snapshot=snap.public.hello",
+    ];
+    let begun = Instant::now();
+    let ended = bench.run(&[&["check"], &sets[..]].concat()).with(1);
+    // The time limit of one question is 10 s.
+    assert!(begun.elapsed().as_secs() < 18, "{:?}", begun.elapsed());
+    let told = ended.out.matches("no Kafka broker answers").count();
+    assert_eq!(told, 1, "{}", ended.out);
+    let other = "the same for snapshot snap.public.hello";
+    assert!(ended.out.contains(other), "{}", ended.out);
+    ended.says(&["the check found 1 error"]);
+}
+
+#[test]
 fn an_unreachable_database_is_told_without_its_password() {
     let bench = ready();
     bench.config("[sink]\nkind = \"postgres\"\nurl = \"postgres://me:hidden@127.0.0.1:1/target\"");

@@ -6,6 +6,7 @@
 
 use crate::case::{Case, Outcome, Run};
 use crate::target::{Target, TargetOutlet};
+use headwater::checkpoint::Resumed;
 use headwater::clock::ManualClock;
 use headwater::decode::{DecodeSettings, EmptyValue};
 use headwater::failure::Failures;
@@ -383,6 +384,9 @@ fn job(
         secret: [7; 16],
         failures: Arc::new(Failures::default()),
         panel: Arc::new(Panel::default()),
+        resumed: Resumed::default(),
+        checkpoints: None,
+        first_worker: 0,
     })
 }
 

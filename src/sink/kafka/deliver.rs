@@ -1,11 +1,18 @@
-//! What became of the records of a batch, as librdkafka reports it.
+//! Records of a batch on their way, and what became of them, as librdkafka reports it.
 //!
 //! It cannot tell whether a record that timed out was written; it is then written again.
 
+use crate::sink::{Change, Row};
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
+use rdkafka::producer::{
+    BaseProducer, BaseRecord, DeliveryResult, NoCustomPartitioner, Producer, ProducerContext,
+};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// `BaseProducer::poll` always takes all of its time, however soon something comes.
+const POLL: Duration = Duration::from_millis(1);
 
 /// Collects the failures of a batch, by index of the row.
 #[derive(Debug, Default)]
@@ -42,6 +49,53 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
         if let Err((error, _)) = result {
             self.failed(index, error.clone());
         }
+    }
+}
+
+/// Hands rows to librdkafka but those that are `skipped`, waiting while its queue is full.
+pub(super) fn hand_over(
+    producer: &BaseProducer<Deliveries>,
+    topics: &[String],
+    rows: &[Row<'_>],
+    skipped: impl Fn(usize) -> bool,
+) {
+    for (index, row) in rows.iter().enumerate() {
+        if skipped(index) {
+            continue;
+        }
+        let topic = topics[row.table].as_str();
+        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, index).key(row.key);
+        if let Change::Upsert(value) = row.change {
+            record = record.payload(value);
+        }
+        send(producer, index, record);
+    }
+}
+
+fn send(
+    producer: &BaseProducer<Deliveries>,
+    index: usize,
+    mut record: BaseRecord<'_, [u8], [u8], usize>,
+) {
+    loop {
+        match producer.send(record) {
+            Ok(()) => return,
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                producer.poll(POLL);
+                record = again;
+            }
+            Err((error, _)) => {
+                producer.context().failed(index, error);
+                return;
+            }
+        }
+    }
+}
+
+/// Waits until every record is delivered or has failed; `message.timeout.ms` bounds it.
+pub(super) fn wait(producer: &BaseProducer<Deliveries>) {
+    while producer.in_flight_count() > 0 {
+        producer.poll(POLL);
     }
 }
 

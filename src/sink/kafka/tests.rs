@@ -25,6 +25,7 @@ fn cluster() -> Cluster {
 fn kafka(cluster: &Cluster, topic: &str) -> SinkSettings {
     let servers = ("bootstrap.servers".to_owned(), cluster.bootstrap_servers());
     SinkSettings {
+        job: "job".into(),
         topic: Some(topic.into()),
         kafka: BTreeMap::from([servers]),
         ..settings(SinkKind::Kafka)

@@ -7,6 +7,7 @@
 use super::log::{Cursor, Next, failed};
 use super::tail::Tail;
 use crate::error::Error;
+use crate::topic::sticky::Sticky;
 use crate::topic::{Reader, Take, Waker};
 use std::fs::File;
 use std::path::Path;
@@ -134,7 +135,7 @@ pub(super) struct FileReader {
     /// The place that comes first in the next call, so that none starves.
     first: usize,
     waker: Waker,
-    failed: Option<Error>,
+    failed: Sticky,
     tail: Tail,
 }
 
@@ -146,7 +147,7 @@ impl FileReader {
             places,
             first: 0,
             waker,
-            failed: None,
+            failed: Sticky::default(),
             tail,
         })
     }
@@ -177,14 +178,9 @@ impl FileReader {
 
 impl Reader for FileReader {
     fn poll(&mut self, budget_bytes: usize, take: &mut Take<'_>) -> Result<usize, Error> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let result = self.poll_all(budget_bytes, take);
-        if let Err(error) = &result {
-            self.failed = Some(error.clone());
-        }
-        result
+        self.failed.check()?;
+        let given = self.poll_all(budget_bytes, take);
+        self.failed.keep(given)
     }
 
     fn next_offset(&self, index: usize) -> u64 {

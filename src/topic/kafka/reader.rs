@@ -11,6 +11,7 @@ use super::context::Context;
 use super::errors::{self, Problem, Severity};
 use super::queue::{DataQueue, Event};
 use crate::error::Error;
+use crate::topic::sticky::Sticky;
 use crate::topic::{Assignment, Reader, Take, Waker};
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use rdkafka::ClientConfig;
@@ -48,7 +49,7 @@ pub(super) struct KafkaReader {
     /// Whether a broker has ever answered with records or an end.
     met: bool,
     late: Option<Late>,
-    failed: Option<Error>,
+    failed: Sticky,
 }
 
 /// What an event came to.
@@ -99,7 +100,7 @@ impl KafkaReader {
             waker,
             met: false,
             late: None,
-            failed: None,
+            failed: Sticky::default(),
         })
     }
 
@@ -324,14 +325,9 @@ impl Drop for KafkaReader {
 
 impl Reader for KafkaReader {
     fn poll(&mut self, budget_bytes: usize, take: &mut Take<'_>) -> Result<usize, Error> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let result = self.poll_all(budget_bytes, take);
-        if let Err(error) = &result {
-            self.failed = Some(error.clone());
-        }
-        result
+        self.failed.check()?;
+        let given = self.poll_all(budget_bytes, take);
+        self.failed.keep(given)
     }
 
     fn next_offset(&self, index: usize) -> u64 {

@@ -1,6 +1,7 @@
 //! The properties of a librdkafka client: the person's, ours, and those nobody may change.
 //!
-//! Invariant: no client ever jumps to another offset on its own, commits one, or makes a topic.
+//! Invariant: no client ever jumps to another offset on its own, commits one on its own, or makes a
+//! topic.
 
 use crate::error::Error;
 use rdkafka::ClientConfig;
@@ -99,6 +100,21 @@ pub(super) fn asker(reader: &ClientConfig) -> ClientConfig {
     let mut config = reader.clone();
     config.remove("group.id");
     config.set("isolation.level", "read_uncommitted");
+    config
+}
+
+/// The configuration of the client that commits offsets for tools that show lag: it reads nothing,
+/// and gives up soon when no broker answers.
+pub(super) fn committer(reader: &ClientConfig) -> ClientConfig {
+    let mut config = reader.clone();
+    for (name, value) in [
+        // How long a commit waits for the group's coordinator, and a request for its answer.
+        ("session.timeout.ms", "6000"),
+        ("heartbeat.interval.ms", "2000"),
+        ("socket.timeout.ms", "6000"),
+    ] {
+        config.set(name, value);
+    }
     config
 }
 

@@ -1,0 +1,310 @@
+//! How a run of a job begins: from the newest checkpoint, or afresh, as its only live run.
+//!
+//! In order: the lease (is an older run alive?), the checkpoint, what must not have changed, the
+//! topics, the target; then the claim: the next manifest of the chain, by which this run owns the
+//! job; then the target is taken. Processes other than 0 follow: they read the claim.
+//!
+//! Invariant: nothing is written before the claim but the lease, and no row before the target was
+//! taken. A run that lost a race has changed nothing.
+//!
+//! It cannot tell a copied store from the original.
+
+use crate::checkpoint::manifest::{FingerprintKey, JobTime, Markers, PartitionState, secret_hex};
+use crate::checkpoint::{self, Manifest};
+use crate::config::Config;
+use crate::error::Error;
+use crate::job::{Partitions, topic_names};
+use crate::run;
+use crate::sink::admit::admit;
+use crate::sink::{Claim, Claimed, Sink};
+use crate::store::Store;
+use crate::table::{Role, Table};
+use crate::topic::resume::{resumable, same_topic};
+use crate::topic::{Assignment, Topics};
+use headwater_operators::fingerprint::FINGERPRINT_ID;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long a process waits for what process 0 leaves in the store after the cluster is up.
+const FOLLOW_WAIT: Duration = Duration::from_secs(10);
+
+/// What a run is begun with.
+pub struct Terms<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// Its tables.
+    pub tables: &'a [Table],
+    /// The topics.
+    pub topics: &'a dyn Topics,
+    /// The target.
+    pub sink: &'a dyn Sink,
+    /// Where checkpoints are.
+    pub store: &'a Store,
+    /// Workers of all processes.
+    pub workers: usize,
+    /// An older checkpoint to go back to.
+    pub from_checkpoint: Option<u64>,
+    /// So many partitions of a grown mutation topic are accepted.
+    pub accept_partitions: Option<u32>,
+}
+
+/// A run that owns its job.
+pub struct Begun {
+    /// The claim: what it goes on from.
+    pub manifest: Manifest,
+    /// Whether no checkpoint was there.
+    pub fresh: bool,
+    /// What the target answered.
+    pub claimed: Claimed,
+}
+
+/// Process 0: makes this run the owner of the job and of the target.
+///
+/// # Errors
+/// Whatever must be refused; see the module.
+pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
+    let job = &terms.config.job.job;
+    let numbers = checkpoint::numbers(terms.store, job)?;
+    let previous = match (terms.from_checkpoint, numbers.last()) {
+        (Some(number), _) => Some(checkpoint::load(terms.store, job, number)?),
+        (None, Some(newest)) => Some(checkpoint::load(terms.store, job, *newest)?),
+        (None, None) => None,
+    };
+    let fresh = previous.is_none();
+    admit(
+        terms.sink,
+        terms.config.sink.replay_unsafe_because.as_deref(),
+    )?;
+    let mut manifest = match &previous {
+        Some(previous) => resumed(terms, previous)?,
+        None => first(terms)?,
+    };
+    manifest.number = numbers.last().map_or(1, |newest| newest + 1);
+    manifest.incarnation = next_incarnation(terms.store, job, &numbers);
+    let shards = terms.workers * terms.sink.shards_a_worker().max(1);
+    let shards_before = manifest.shards_max;
+    manifest.shards_max = shards_before.max(shards);
+    checkpoint::claim(terms.store, &manifest)?;
+    crate::fault::point("claim.target.before")?;
+    let claimed = terms.sink.claim(&Claim {
+        job: job.clone(),
+        incarnation: manifest.incarnation,
+        checkpoint: manifest.target_note,
+        identity: manifest.target.clone(),
+        shards_before,
+    })?;
+    crate::fault::point("claim.target.after")?;
+    manifest.target.clone_from(&claimed.identity);
+    Ok(Begun {
+        manifest,
+        fresh,
+        claimed,
+    })
+}
+
+/// Greater than that of every run before. A damaged manifest can hide one number at most.
+fn next_incarnation(store: &Store, job: &str, numbers: &[u64]) -> u32 {
+    let (mut greatest, mut damaged) = (0, 0);
+    for number in numbers {
+        match checkpoint::load(store, job, *number) {
+            Ok(manifest) => greatest = greatest.max(manifest.incarnation),
+            Err(_) => damaged += 1,
+        }
+    }
+    greatest + damaged + 1
+}
+
+/// What a fresh job would go on from: the start of its topics.
+fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret)
+        .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
+    let partitions = run::partitions(terms.topics, terms.tables, terms.config)?;
+    let states = [Role::Mutations, Role::Snapshot].map(|role| {
+        let states = partitions.of(role).iter();
+        states.map(move |from| PartitionState {
+            role,
+            topic: from.topic.clone(),
+            partition: from.partition,
+            next_offset: from.next_offset,
+            end: None,
+        })
+    });
+    let mut topic_ids = BTreeMap::new();
+    for topic in topic_names_of_all(terms.tables) {
+        if let Some(id) = terms.topics.topic_id(&topic)? {
+            topic_ids.insert(topic, id);
+        }
+    }
+    Ok(Manifest {
+        number: 0,
+        job: terms.config.job.job.clone(),
+        incarnation: 0,
+        identity: identity(terms.config, terms.tables),
+        target: None,
+        target_note: 0,
+        fingerprint: FingerprintKey {
+            id: u32::from(FINGERPRINT_ID),
+            secret: secret_hex(&secret),
+        },
+        time: JobTime {
+            tick_ms: terms.config.limits.tick_ms,
+            cut_ms: 0,
+            now_ms: 0,
+            wall: Vec::new(),
+        },
+        topic_ids,
+        offsets: states.into_iter().flatten().collect(),
+        markers: Markers::default(),
+        generations: Vec::new(),
+        shapes: Vec::new(),
+        shards_max: 0,
+    })
+}
+
+/// What may not change between two runs: another value would need another job.
+fn identity(config: &Config, tables: &[Table]) -> BTreeMap<String, String> {
+    let mut identity = BTreeMap::new();
+    for (index, table) in tables.iter().enumerate() {
+        let mut put = |key: &str, value: String| {
+            identity.insert(format!("table[{index}].{key}"), value);
+        };
+        put("name", table.name.clone());
+        put("mutations", table.mutations.clone());
+        put("snapshot", table.snapshot.clone());
+        let key = table.key.as_ref().map(|key| key.join(", "));
+        put(
+            "key",
+            key.unwrap_or_else(|| "that of the records".to_owned()),
+        );
+    }
+    identity.extend(run::settings::target_identity(config));
+    identity
+}
+
+/// The checkpoint `previous`, if this run may go on from it.
+fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
+    let wanted = identity(terms.config, terms.tables);
+    let names = previous.identity.keys().chain(wanted.keys());
+    let changed = names
+        .into_iter()
+        .find(|name| previous.identity.get(*name) != wanted.get(*name));
+    if let Some(name) = changed {
+        let word = |side: &BTreeMap<String, String>| {
+            side.get(name)
+                .cloned()
+                .unwrap_or_else(|| "nothing".to_owned())
+        };
+        return Err(Error::refused(format!(
+            "`{name}` of job {} has changed since checkpoint {}",
+            previous.job, previous.number
+        ))
+        .line(format!("checkpoint     {}", word(&previous.identity)))
+        .line(format!("configuration  {}", word(&wanted)))
+        .line("Markers and offsets belong to the old value. Put it back, or give the rebuild")
+        .line("another `job` name, with a target of its own."));
+    }
+    if previous.fingerprint.id != u32::from(FINGERPRINT_ID) {
+        return Err(Error::refused(format!(
+            "checkpoint {} was made with another fingerprint function",
+            previous.number
+        ))
+        .line(format!("found     function {}", previous.fingerprint.id))
+        .line(format!("expected  function {FINGERPRINT_ID}"))
+        .line("Go on with the program that wrote it, or start a new job."));
+    }
+    for topic in topic_names_of_all(terms.tables) {
+        let found = terms.topics.topic_id(&topic)?;
+        let saved = previous.topic_ids.get(&topic).map(String::as_str);
+        same_topic(&topic, saved, found.as_deref())?;
+    }
+    let mut manifest = previous.clone();
+    manifest.offsets.clear();
+    for role in [Role::Mutations, Role::Snapshot] {
+        let saved = partitions(previous);
+        let ranges = |topic: &str| terms.topics.ranges(topic);
+        let all = resumable(role, saved.of(role), terms.accept_partitions, ranges)?;
+        for from in all {
+            let same = |state: &&PartitionState| {
+                state.topic == from.topic && state.partition == from.partition
+            };
+            manifest.offsets.push(PartitionState {
+                role,
+                end: previous.of(role).find(same).and_then(|state| state.end),
+                topic: from.topic,
+                partition: from.partition,
+                next_offset: from.next_offset,
+            });
+        }
+    }
+    Ok(manifest)
+}
+
+/// The topics of both roles.
+fn topic_names_of_all(tables: &[Table]) -> Vec<String> {
+    [Role::Mutations, Role::Snapshot]
+        .map(|role| topic_names(tables, role))
+        .concat()
+}
+
+/// Where a manifest has each role's partitions go on.
+pub fn partitions(manifest: &Manifest) -> Partitions {
+    let of = |role| {
+        let states = manifest.of(role);
+        states
+            .map(|state| Assignment {
+                topic: state.topic.clone(),
+                partition: state.partition,
+                next_offset: state.next_offset,
+            })
+            .collect()
+    };
+    Partitions {
+        mutations: of(Role::Mutations),
+        snapshot: of(Role::Snapshot),
+    }
+}
+
+fn up(job: &str, start: &str) -> String {
+    format!("{job}/up/{start}")
+}
+
+/// Process 0 tells the others, through the store, which manifest this start of the cluster goes on
+/// from; `start` is what the handshake drew.
+///
+/// # Errors
+/// When the store cannot be written.
+pub fn announce(store: &Store, manifest: &Manifest, start: &str) -> Result<(), Error> {
+    let job = &manifest.job;
+    for old in store.list(&up(job, ""))? {
+        store.delete(&old.name)?;
+    }
+    crate::fault::point("claim.announce.before")?;
+    store.put(&up(job, start), manifest.number.to_string().as_bytes())
+}
+
+/// A process other than 0 reads it back: proof that all have one store.
+///
+/// # Errors
+/// When it is not there in time: a store that only this host has.
+pub fn follow(store: &Store, job: &str, start: &str) -> Result<Manifest, Error> {
+    let until = Instant::now() + FOLLOW_WAIT;
+    let object = up(job, start);
+    loop {
+        let number = store.get(&object)?;
+        let number = number.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+        if let Some(number) = number {
+            return checkpoint::load(store, job, number);
+        }
+        if Instant::now() >= until {
+            return Err(
+                Error::usage("this process has another store than process 0")
+                    .line(format!("missing   {object} in {}", store.place()))
+                    .line("expected  what process 0 has just written there")
+                    .line("`checkpoint.store` must be one place that all hosts reach: a shared")
+                    .line("folder, s3://, gs:// or az://."),
+            );
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,263 @@
+//! The manifest: everything that a restore needs, as one small object of text.
+//!
+//! ```text
+//! headwater-manifest 1 <SHA-256 of the rest, in hex>\n
+//! { JSON }\n
+//! ```
+//! Invariant: bytes that are not exactly a manifest of a known format give an error; members that a
+//! later version adds are optional, so that an older manifest stays readable. It holds no row and
+//! no credential, but the key of the fingerprints: whoever can read it could find keys that collide.
+//!
+//! It cannot tell an older, intact manifest from the newest: the chain does.
+
+use crate::key::KnownShape;
+use crate::table::Role;
+use headwater_operators::control::PartitionTarget;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The format that this program writes.
+pub const FORMAT: u32 = 1;
+const MAGIC: &str = "headwater-manifest";
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Its place in the chain, from 1.
+    pub number: u64,
+    /// The job.
+    pub job: String,
+    /// The run of the job that wrote it.
+    pub incarnation: u32,
+    /// What may not change between two runs, by setting.
+    pub identity: BTreeMap<String, String>,
+    /// What the target is known by; none until it was claimed.
+    pub target: Option<String>,
+    /// The last checkpoint whose number was left in the target; 0 for none.
+    pub target_note: u64,
+    /// How keys were fingerprinted.
+    pub fingerprint: FingerprintKey,
+    /// Where logical time stood.
+    pub time: JobTime,
+    /// What tells a topic from one that was made anew under its name, where topics have that.
+    pub topic_ids: BTreeMap<String, String>,
+    /// Partitions of both roles.
+    pub offsets: Vec<PartitionState>,
+    /// The markers.
+    pub markers: Markers,
+    /// Every generation.
+    pub generations: Vec<GenerationState>,
+    /// The key shapes of both sides of each table.
+    pub shapes: Vec<KnownShape>,
+    /// Shards that any run of the job has written through, at most.
+    pub shards_max: usize,
+}
+
+/// The function and the key of fingerprints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FingerprintKey {
+    /// Which function; see `headwater_operators::fingerprint`.
+    pub id: u32,
+    /// Its key, in hex.
+    pub secret: String,
+}
+
+/// Logical time of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobTime {
+    /// Length of a tick.
+    pub tick_ms: u64,
+    /// The cut: the tick before which everything is in the checkpoint.
+    pub cut_ms: u64,
+    /// When it was written; time goes on from here. Not before any tick of a marker.
+    pub now_ms: u64,
+    /// Logical time and wall time (ms since 1970), coarse, ascending.
+    pub wall: Vec<(u64, u64)>,
+}
+
+/// One partition at the cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionState {
+    /// What its topic is for.
+    pub role: Role,
+    /// Topic.
+    pub topic: String,
+    /// Number.
+    pub partition: u32,
+    /// The first offset that is not in the checkpoint.
+    pub next_offset: u64,
+    /// The frozen end of a snapshot partition, once it is known.
+    pub end: Option<u64>,
+}
+
+/// The markers at export.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Markers {
+    /// The runs that hold them.
+    pub runs: Vec<RunRef>,
+    /// What each worker knew of marked and forgotten ticks.
+    pub ticks: Vec<Ticks>,
+}
+
+/// A run, or the part of one that a worker took over at a restore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRef {
+    /// Object name.
+    pub file: String,
+    /// First high half of a fingerprint that counts.
+    pub first: u64,
+    /// Last one.
+    pub last: u64,
+    /// Markers in the part.
+    pub markers: u64,
+    /// Size of the whole object.
+    pub bytes: u64,
+}
+
+/// Marked ticks of one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticks {
+    /// Everything at or below it is forgotten.
+    pub horizon: Option<u64>,
+    /// The latest tick of a marker that was forgotten.
+    pub forgotten: Option<u64>,
+    /// First and last of each span of marked ticks above the horizon.
+    pub spans: Vec<(u64, u64)>,
+}
+
+/// One generation at the cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationState {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its id, as end-of-snapshot records carry it.
+    pub id: String,
+    /// Numbers of its tables.
+    pub tables: Vec<u16>,
+    /// When its snapshot began, in logical time.
+    pub opened_at_ms: u64,
+    /// What its end stands on, once it was frozen.
+    pub evidence: Option<String>,
+}
+
+impl Manifest {
+    /// The partitions of a role.
+    pub fn of(&self, role: Role) -> impl Iterator<Item = &PartitionState> {
+        self.offsets.iter().filter(move |state| state.role == role)
+    }
+
+    /// The ends of snapshot partitions that are known.
+    pub fn frozen(&self) -> Vec<PartitionTarget> {
+        let target = |state: &PartitionState| {
+            Some(PartitionTarget {
+                topic: state.topic.clone(),
+                partition: state.partition,
+                end: state.end?,
+            })
+        };
+        self.of(Role::Snapshot).filter_map(target).collect()
+    }
+
+    /// The latest tick of a marker that was forgotten, on any worker.
+    pub fn forgotten_through(&self) -> Option<u64> {
+        self.markers.ticks.iter().filter_map(|t| t.forgotten).max()
+    }
+
+    /// The key of the fingerprints.
+    ///
+    /// # Errors
+    /// When it is not 16 bytes in hex.
+    pub fn secret(&self) -> Result<[u8; 16], ManifestError> {
+        unhex(&self.fingerprint.secret).ok_or(ManifestError::Secret)
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = serde_json::to_vec_pretty(self).expect("a manifest is plain data");
+        body.push(b'\n');
+        let sum = hex(&Sha256::digest(&body));
+        let mut bytes = format!("{MAGIC} {FORMAT} {sum}\n").into_bytes();
+        bytes.append(&mut body);
+        bytes
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// See [`ManifestError`].
+    pub fn decode(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (head, body) = bytes.split_at(end.ok_or(ManifestError::Head)?);
+        let body = &body[1..];
+        let head = std::str::from_utf8(head).map_err(|_| ManifestError::Head)?;
+        let words: Vec<&str> = head.split(' ').collect();
+        let [MAGIC, format, sum] = words[..] else {
+            return Err(ManifestError::Head);
+        };
+        let format: u32 = format.parse().map_err(|_| ManifestError::Head)?;
+        if format == 0 || format > FORMAT {
+            return Err(ManifestError::Format(format));
+        }
+        if hex(&Sha256::digest(body)) != sum {
+            return Err(ManifestError::Sum);
+        }
+        serde_json::from_slice(body).map_err(|error| ManifestError::Body(error.to_string()))
+    }
+}
+
+/// Why bytes are no manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestError {
+    /// The first line is not one of a manifest.
+    Head,
+    /// A format that this program does not know.
+    Format(u32),
+    /// The checksum is another one: cut off or changed.
+    Sum,
+    /// The members are not those of a manifest.
+    Body(String),
+    /// The key of the fingerprints is not 16 bytes.
+    Secret,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ManifestError::Head => f.write_str("its first line is not that of a manifest"),
+            ManifestError::Format(format) => write!(
+                f,
+                "format {format}; this program reads 1 to {FORMAT}, a newer one wrote it"
+            ),
+            ManifestError::Sum => f.write_str("its checksum is wrong: it was cut off or changed"),
+            ManifestError::Body(why) => write!(f, "its members are wrong: {why}"),
+            ManifestError::Secret => f.write_str("its fingerprint key is not 16 bytes"),
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A secret as manifests keep it.
+pub fn secret_hex(secret: &[u8; 16]) -> String {
+    hex(secret)
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    let digits = text.as_bytes();
+    let mut bytes = [0; 16];
+    if digits.len() != 32 {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        let pair = std::str::from_utf8(pair).ok()?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,144 @@
+//! From a manifest to what the workers of one process start from, on any number of workers.
+//!
+//! Invariant: every marker of the manifest is on exactly the worker that owns its fingerprint now;
+//! nothing is left out by tick. A missing or damaged run is an error that names it.
+//!
+//! It cannot read a part of an object: a process reads every run that overlaps one of its workers,
+//! whole, one a thread at a time.
+
+use super::manifest::{Manifest, RunRef, Ticks};
+use crate::error::Error;
+use crate::sink::Applied;
+use crate::store::Store;
+use headwater_operators::control::Command;
+use headwater_operators::marker::Run;
+use headwater_operators::route::range_of;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Threads that read runs.
+const READERS_MAX: usize = 4;
+
+type WorkerRuns = Vec<(RunRef, Arc<Run>)>;
+
+/// What a run of the job goes on from. The default is a fresh job.
+#[derive(Debug, Default)]
+pub struct Resumed {
+    /// Commands that had taken effect, in order: opens, then frozen ends.
+    pub commands: Vec<Command>,
+    /// What the end of the snapshot stands on, when it was frozen.
+    pub evidence: Option<String>,
+    /// What the workers knew of marked and forgotten ticks.
+    pub ticks: Vec<Ticks>,
+    /// How far the target is: readers have seen rows of up to here. Known to process 0 alone.
+    pub applied: Vec<Applied>,
+    /// By worker of this process, until it takes them.
+    runs: Mutex<Vec<WorkerRuns>>,
+}
+
+impl Resumed {
+    /// The runs of worker `local` of this process, once.
+    pub fn take_runs(&self, local: usize) -> WorkerRuns {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.get_mut(local).map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Reads what `workers` (of `peers` in all) start from.
+///
+/// # Errors
+/// When a run is missing or damaged.
+pub fn resume(
+    store: &Store,
+    manifest: &Manifest,
+    workers: Range<usize>,
+    peers: usize,
+) -> Result<Resumed, Error> {
+    let owned: Vec<(u64, u64)> = workers.map(|worker| range_of(worker, peers)).collect();
+    let runs: Mutex<Vec<WorkerRuns>> = Mutex::new(vec![Vec::new(); owned.len()]);
+    let all = &manifest.markers.runs;
+    let next = AtomicUsize::new(0);
+    let read = || -> Result<(), Error> {
+        while let Some(run_ref) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let parts: Vec<_> = owned.iter().map(|range| overlap(run_ref, *range)).collect();
+            if run_ref.markers == 0 || parts.iter().all(Option::is_none) {
+                continue;
+            }
+            let run = Arc::new(read(store, manifest.number, run_ref)?);
+            for (local, part) in parts.iter().enumerate() {
+                let taken = part.and_then(|part| take(&run, run_ref, part));
+                let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
+                runs[local].extend(taken);
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let readers = all.len().min(READERS_MAX);
+        let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
+        let read = readers.into_iter().map(|reader| {
+            reader
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        read.collect::<Result<(), Error>>()
+    })?;
+    let opens = manifest.generations.iter().map(|generation| Command::Open {
+        generation: generation.number,
+        tables: generation.tables.clone(),
+        opened_at_ms: generation.opened_at_ms,
+    });
+    let frozen = Some(manifest.frozen()).filter(|ends| !ends.is_empty());
+    let last = manifest.generations.last();
+    Ok(Resumed {
+        commands: opens.chain(frozen.map(Command::Freeze)).collect(),
+        evidence: last.and_then(|generation| generation.evidence.clone()),
+        ticks: manifest.markers.ticks.clone(),
+        applied: Vec::new(),
+        runs,
+    })
+}
+
+/// The part of a run that lies in a worker's range.
+fn overlap(run_ref: &RunRef, (first, last): (u64, u64)) -> Option<(u64, u64)> {
+    let part = (run_ref.first.max(first), run_ref.last.min(last));
+    (part.0 <= part.1).then_some(part)
+}
+
+/// A worker's part: the run itself when it is all of it, a copy of the slice otherwise.
+fn take(run: &Arc<Run>, run_ref: &RunRef, (first, last): (u64, u64)) -> Option<(RunRef, Arc<Run>)> {
+    let whole = run.range();
+    if (first, last) == (*whole.start(), *whole.end()) {
+        return Some((run_ref.clone(), Arc::clone(run)));
+    }
+    let slice = run.slice(&(first..=last))?;
+    let markers = slice.len() as u64;
+    let run_ref = RunRef {
+        first,
+        last,
+        markers,
+        ..run_ref.clone()
+    };
+    Some((run_ref, Arc::new(slice)))
+}
+
+fn read(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
+    let damaged = |found: String| {
+        Error::refused(format!("checkpoint {number} lacks some of its markers"))
+            .line(format!("object    {} in {}", run_ref.file, store.place()))
+            .line(format!("found     {found}"))
+            .line(format!("expected  {} bytes", run_ref.bytes))
+            .line("Without them stale rows could be emitted. Restore the object from a copy, or")
+            .line("go back to an older checkpoint with --from-checkpoint N.")
+    };
+    let bytes = store.get(&run_ref.file)?;
+    let bytes = bytes.ok_or_else(|| damaged("nothing".to_owned()))?;
+    if bytes.len() as u64 != run_ref.bytes {
+        return Err(damaged(format!("{} bytes", bytes.len())));
+    }
+    Run::decode(&bytes).map_err(|error| damaged(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

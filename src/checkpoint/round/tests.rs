@@ -1,0 +1,169 @@
+//! A manifest is written only when every part is here and all before the cut is durable; and a
+//! taken number ends the run.
+
+use super::{Checkpointer, Checkpoints, CutState};
+use crate::checkpoint::manifest::tests::manifest;
+use crate::checkpoint::manifest::{PartitionState, Ticks};
+use crate::checkpoint::{self, Part, start_uploads};
+use crate::error::Error;
+use crate::failure::Failures;
+use crate::job::Panel;
+use crate::sink::settings::{SinkKind, SinkSettings, build};
+use crate::store::Store;
+use crate::table::Role;
+use crate::topic::Topics;
+use crate::topic::memory::MemoryTopics;
+use headwater_operators::control::Command;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WORKERS: usize = 2;
+
+fn checkpointer(store: &Store) -> Checkpointer {
+    let (panel, failures) = (Arc::new(Panel::default()), Arc::new(Failures::default()));
+    let mut base = manifest();
+    base.markers.runs.clear();
+    let uploads = start_uploads(store.clone(), "hello", 3, Arc::clone(&panel), failures);
+    let null = SinkSettings::new(SinkKind::Null);
+    let sink = build(&null, &[], &BTreeMap::new(), 1).expect("no target");
+    let checkpoints = Checkpoints {
+        store: store.clone(),
+        base,
+        interval_ms: 100,
+        kept: 2,
+        sink,
+        uploads: uploads.expect("a thread"),
+    };
+    let topics: Arc<dyn Topics> = Arc::new(MemoryTopics::default());
+    Checkpointer::new(&checkpoints, &topics, WORKERS, &panel).expect("a thread")
+}
+
+fn parts(number: u64) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for worker in 0..WORKERS {
+        for role in [Role::Mutations, Role::Snapshot] {
+            parts.push(Part::Read {
+                number,
+                worker,
+                role,
+                partitions: vec![PartitionState {
+                    role,
+                    topic: "t".to_owned(),
+                    partition: worker as u32,
+                    next_offset: 10 + worker as u64,
+                    end: None,
+                }],
+                shapes: Vec::new(),
+            });
+        }
+        parts.push(Part::Markers {
+            number,
+            worker,
+            runs: Vec::new(),
+            ticks: Ticks::default(),
+            bytes_new: 5,
+        });
+    }
+    parts
+}
+
+/// Steps until the manifest is durable.
+fn finish(checkpointer: &mut Checkpointer, now_ms: u64) -> Result<(), Error> {
+    let until = Instant::now() + Duration::from_secs(10);
+    while checkpointer.busy() {
+        assert!(Instant::now() < until, "no answer");
+        checkpointer.step(now_ms, |_| true)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn round(checkpointer: &mut Checkpointer, now_ms: u64) -> u64 {
+    let command = checkpointer.begin(now_ms, now_ms, CutState::default());
+    let Command::Checkpoint { number } = command else {
+        panic!("{command:?}");
+    };
+    number
+}
+
+#[test]
+fn every_part_and_durability_are_waited_for() {
+    let store = Store::memory();
+    for missing in 0..parts(8).len() {
+        let mut run = checkpointer(&store);
+        let number = round(&mut run, 2000);
+        assert_eq!(number, 8);
+        let mut some = parts(number);
+        some.remove(missing);
+        // A part of another round counts for nothing.
+        some.extend(parts(number - 1));
+        run.take(some);
+        run.step(2100, |_| true).expect("waits");
+        std::thread::sleep(Duration::from_millis(5));
+        run.step(2100, |_| true).expect("waits");
+        assert!(run.busy());
+    }
+    let mut run = checkpointer(&store);
+    let number = round(&mut run, 2000);
+    run.take(parts(number));
+    run.step(2100, |tick| tick < 2000)
+        .expect("waits for the sink");
+    let none = checkpoint::numbers(&store, "hello").expect("listed");
+    assert!(none.is_empty());
+    finish(&mut run, 2100).expect("written");
+    let written = checkpoint::latest(&store, "hello")
+        .expect("read")
+        .expect("there");
+    assert_eq!(written.number, 8);
+    assert_eq!((written.time.cut_ms, written.time.now_ms), (2000, 2100));
+    assert_eq!(written.offsets.len(), 4);
+    assert_eq!(
+        run.saved().expect("saved").bytes_new,
+        written.encode().len() as u64 + 10
+    );
+}
+
+#[test]
+fn a_number_that_is_taken_ends_the_run() {
+    let store = Store::memory();
+    let mut run = checkpointer(&store);
+    let number = round(&mut run, 2000);
+    let mut successor = manifest();
+    successor.number = number;
+    successor.incarnation = 4;
+    checkpoint::claim(&store, &successor).expect("the number is free");
+    run.take(parts(number));
+    let error = finish(&mut run, 2100).expect_err("fenced");
+    assert!(error.text.contains("fenced"), "{error}");
+    let kept = checkpoint::latest(&store, "hello")
+        .expect("read")
+        .expect("there");
+    assert_eq!(kept.incarnation, 4);
+}
+
+#[test]
+fn old_manifests_and_their_runs_go_and_no_others() {
+    let store = Store::memory();
+    let mut run = checkpointer(&store);
+    for orphan in ["hello/runs/0000000002.0.9", "hello/runs/0000000004.0.1"] {
+        store.put(orphan, b"x").expect("written");
+    }
+    for at in [2000, 2200, 2400] {
+        let number = round(&mut run, at);
+        run.take(parts(number));
+        finish(&mut run, at).expect("written");
+    }
+    assert_eq!(
+        checkpoint::numbers(&store, "hello").expect("listed"),
+        [9, 10]
+    );
+    let left: Vec<String> = store
+        .list("hello/runs/")
+        .expect("listed")
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    // That of a later incarnation is not ours to judge.
+    assert_eq!(left, ["hello/runs/0000000004.0.1"]);
+}

@@ -1,0 +1,127 @@
+//! Where this process stands in its cluster, and what the run goes on from: the claim of process 0,
+//! brought up, read back by all.
+
+use super::of_cluster;
+use crate::begin::{self, Begun, Terms};
+use crate::checkpoint::Manifest;
+use crate::cli::{self, ClusterArgs};
+use crate::cluster::{self, ClusterSpec};
+use crate::error::Error;
+use crate::job::topic_names;
+use crate::sink::{Applied, Fence};
+use crate::table::Role;
+use sha2::{Digest, Sha256};
+
+/// See the module.
+pub(super) struct Place {
+    pub(super) cluster: Option<cluster::Cluster>,
+    /// What the run goes on from.
+    pub(super) manifest: Manifest,
+    /// How far the target is; known to process 0 alone.
+    pub(super) applied: Vec<Applied>,
+}
+
+impl Place {
+    pub(super) fn find(terms: &Terms<'_>, args: &ClusterArgs) -> Result<Place, Error> {
+        let begun = match args.process {
+            0 => Some(begin::lead(terms)?),
+            _ => None,
+        };
+        if let Some(begun) = &begun {
+            tell(begun);
+        }
+        if let (1, Some(begun)) = (args.processes, begun.as_ref()) {
+            return Ok(Place {
+                cluster: None,
+                manifest: begun.manifest.clone(),
+                applied: begun.claimed.applied.clone(),
+            });
+        }
+        let cluster = bring_up(terms, args, begun.as_ref())?;
+        let start = cluster.incarnation.to_string();
+        let (manifest, applied) = match begun {
+            Some(begun) => {
+                begin::announce(terms.store, &begun.manifest, &start)?;
+                (begun.manifest, begun.claimed.applied)
+            }
+            None => {
+                let job = &terms.config.job.job;
+                (begin::follow(terms.store, job, &start)?, Vec::new())
+            }
+        };
+        Ok(Place {
+            cluster: Some(cluster),
+            manifest,
+            applied,
+        })
+    }
+}
+
+/// What a person should know of how the run begins.
+fn tell(begun: &Begun) {
+    let manifest = &begun.manifest;
+    if let Fence::None(reason) = &begun.claimed.fence {
+        cli::note(&format!(
+            "not fenced: an older run that still lives could write the target after this one: \
+             {reason}"
+        ));
+    }
+    if !begun.fresh {
+        let markers: u64 = manifest.markers.runs.iter().map(|run| run.markers).sum();
+        cli::note(&format!(
+            "goes on from checkpoint {}: {} ms of job time, {markers} markers; this is \
+             incarnation {}",
+            manifest.number - 1,
+            manifest.time.now_ms,
+            manifest.incarnation
+        ));
+        return;
+    }
+    for from in manifest.of(Role::Mutations).filter(|s| s.next_offset > 0) {
+        cli::note(&format!(
+            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They \
+             must be older than the snapshot's start minus `retention.start_margin`",
+            from.topic, from.partition, from.next_offset
+        ));
+    }
+}
+
+fn bring_up(
+    terms: &Terms<'_>,
+    args: &ClusterArgs,
+    begun: Option<&Begun>,
+) -> Result<cluster::Cluster, Error> {
+    let config = terms.config;
+    let hosts = match &args.hostfile {
+        Some(path) => cluster::read_hostfile(path).map_err(|error| of_cluster(&error))?,
+        None => Vec::new(),
+    };
+    let secret = config.cluster.secret.as_ref();
+    let secret = secret.map(|secret| secret.resolve()).transpose()?;
+    let spec = ClusterSpec {
+        job: config.job.job.clone(),
+        config_hash: agreement(terms)?,
+        threads: args.workers,
+        processes: args.processes,
+        process: args.process,
+        hosts,
+        secret: secret.map(|secret| secret.expose().as_bytes().to_vec()),
+        deadline: config.cluster.deadline,
+        number: begun.map_or(0, |begun| begun.manifest.incarnation),
+    };
+    cluster::bring_up(&spec, &mut |text| cli::note(text)).map_err(|error| of_cluster(&error))
+}
+
+/// What all processes must agree on: the configuration, and the topics as each sees them.
+fn agreement(terms: &Terms<'_>) -> Result<[u8; 32], Error> {
+    let mut digest = Sha256::new();
+    digest.update(terms.config.agreement());
+    for role in [Role::Mutations, Role::Snapshot] {
+        for topic in topic_names(terms.tables, role) {
+            digest.update(topic.as_bytes());
+            digest.update([0]);
+            digest.update(terms.topics.partition_count(&topic)?.to_le_bytes());
+        }
+    }
+    Ok(digest.finalize().into())
+}
