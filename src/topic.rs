@@ -15,8 +15,8 @@ pub mod kafka;
 pub mod memory;
 pub mod mixed;
 pub mod partitioner;
-mod sticky;
 pub mod resume;
+mod sticky;
 
 use crate::error::Error;
 use std::sync::Arc;

@@ -52,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) reads_emitted: u64,
     /// READs dropped by a marker.
     pub(crate) reads_dropped: u64,
+    /// 1 if it went on from a checkpoint.
+    pub(crate) restored: u64,
 }
 
 /// Rows in which the sink differs from the source. All zero: the sets are equal.
@@ -214,10 +216,17 @@ impl Job {
             .unwrap_or_else(|error| panic!("the summary is not one JSON object: {error}: {stdout}"))
     }
 
-    fn counts(&self) -> Counts {
+    /// What the last start has done so far.
+    pub(crate) fn counts(&self) -> Counts {
         let process = self.processes.first().expect("started");
         let stderr = fs::read_to_string(&process.stderr).expect("it was made at start");
-        stderr.lines().rev().find_map(counts).unwrap_or_default()
+        let (reads_emitted, reads_dropped) =
+            stderr.lines().rev().find_map(reads).unwrap_or_default();
+        Counts {
+            reads_emitted,
+            reads_dropped,
+            restored: u64::from(stderr.contains("goes on from checkpoint")),
+        }
     }
 
     /// Compares the sink's table with the source's, in SQL.
@@ -260,15 +269,12 @@ impl Process {
     }
 }
 
-/// The counts of a progress line: `… READs 12 emitted, 1,234 dropped…`.
-fn counts(line: &str) -> Option<Counts> {
+/// READs emitted and dropped, of a progress line: `… READs 12 emitted, 1,234 dropped…`.
+fn reads(line: &str) -> Option<(u64, u64)> {
     let (emitted, rest) = line.split_once("READs ")?.1.split_once(" emitted, ")?;
     let (dropped, _) = rest.split_once(" dropped")?;
     let number = |text: &str| text.replace(',', "").parse().ok();
-    Some(Counts {
-        reads_emitted: number(emitted)?,
-        reads_dropped: number(dropped)?,
-    })
+    Some((number(emitted)?, number(dropped)?))
 }
 
 impl Drop for Job {

@@ -21,7 +21,7 @@ use crate::services::wait_until;
 use crate::{KEYS, alone, services};
 
 /// Whether a start goes on where the last checkpoint was.
-const RESTORES: bool = false;
+const RESTORES: bool = true;
 /// Whether no row may be seen to go back over a kill (the replay fold).
 const NO_ROW_GOES_BACK: bool = false;
 
@@ -144,6 +144,7 @@ impl<'a> Scenario<'a> {
         self.kills += 1;
         self.killed.reads_emitted += counts.reads_emitted;
         self.killed.reads_dropped += counts.reads_dropped;
+        self.killed.restored += counts.restored;
         let lived_seconds = rounded(self.started.elapsed());
         let before = self.layout;
         let kills = usize::try_from(self.kills).expect("a small number");
@@ -367,6 +368,7 @@ impl Outcome {
                 reads_emitted: scenario.killed.reads_emitted + count(&summary["reads_emitted"]),
                 reads_dropped: scenario.killed.reads_dropped
                     + count(&summary["reads_dropped"]["marker"]),
+                restored: scenario.killed.restored + scenario.job.counts().restored,
             },
             difference: scenario.job.difference(scenario.benchmark),
             polls: seen.polls,
@@ -384,6 +386,7 @@ impl Outcome {
         let alone = self.peers_ended.iter().filter(|&&alone| alone).count();
         json!({
             "kills": self.kills,
+            "starts_from_a_checkpoint": self.counts.restored,
             "kills_of_one_process_of_two": self.peers_ended.len(),
             "and_the_other_ended_by_itself_soon": alone,
             "service_restarts": self.restarts,
@@ -409,6 +412,9 @@ impl Outcome {
         let found = self.json();
         assert!(self.kills >= plan.kills * 3, "{found}");
         assert_eq!(self.restarts, 2, "{found}");
+        if RESTORES && self.kills > 0 {
+            assert!(self.counts.restored > 0, "every start began anew: {found}");
+        }
         assert!(
             self.counts.reads_emitted > 0,
             "no READ was emitted: {found}"
