@@ -11,9 +11,12 @@
 
 use crate::checkpoint::manifest::{FingerprintKey, JobTime, Markers, PartitionState, secret_hex};
 use crate::checkpoint::{self, Manifest};
+use crate::cli;
 use crate::config::Config;
 use crate::error::Error;
+use crate::failure::Failures;
 use crate::job::{Partitions, topic_names};
+use crate::lease::{self, Lease};
 use crate::run;
 use crate::sink::admit::admit;
 use crate::sink::{Claim, Claimed, Sink};
@@ -23,6 +26,7 @@ use crate::topic::resume::{resumable, same_topic};
 use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a process waits for what process 0 leaves in the store after the cluster is up.
@@ -42,6 +46,8 @@ pub struct Terms<'a> {
     pub store: &'a Store,
     /// Workers of all processes.
     pub workers: usize,
+    /// Told when a later run has taken over.
+    pub failures: &'a Arc<Failures>,
     /// An older checkpoint to go back to.
     pub from_checkpoint: Option<u64>,
     /// So many partitions of a grown mutation topic are accepted.
@@ -56,6 +62,8 @@ pub struct Begun {
     pub fresh: bool,
     /// What the target answered.
     pub claimed: Claimed,
+    /// Shows others that this run lives.
+    pub lease: Lease,
 }
 
 /// Process 0: makes this run the owner of the job and of the target.
@@ -64,6 +72,8 @@ pub struct Begun {
 /// Whatever must be refused; see the module.
 pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let job = &terms.config.job.job;
+    let lease_time = terms.config.checkpoint.lease;
+    lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;
     let previous = match (terms.from_checkpoint, numbers.last()) {
         (Some(number), _) => Some(checkpoint::load(terms.store, job, number)?),
@@ -71,9 +81,14 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         (None, None) => None,
     };
     let fresh = previous.is_none();
+    if fresh {
+        terms.store.prove_create_if_absent(job)?;
+    }
     admit(
         terms.sink,
         terms.config.sink.replay_unsafe_because.as_deref(),
+        fresh,
+        run::settings::target_not_empty(terms.config),
     )?;
     let mut manifest = match &previous {
         Some(previous) => resumed(terms, previous)?,
@@ -85,6 +100,9 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let shards_before = manifest.shards_max;
     manifest.shards_max = shards_before.max(shards);
     checkpoint::claim(terms.store, &manifest)?;
+    let failures = Arc::clone(terms.failures);
+    let lost = move |error| failures.report(error);
+    let lease = lease::hold(terms.store, job, manifest.incarnation, lease_time, lost)?;
     crate::fault::point("claim.target.before")?;
     let claimed = terms.sink.claim(&Claim {
         job: job.clone(),
@@ -99,6 +117,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         manifest,
         fresh,
         claimed,
+        lease,
     })
 }
 

@@ -123,18 +123,19 @@ impl Embedded {
             true => Store::open(&config.checkpoint.store)?,
             false => Store::memory(),
         };
-        let manifest = begin::lead(&Terms {
+        let failures = Arc::new(Failures::default());
+        let begun = begin::lead(&Terms {
             config: &config,
             tables: &tables,
             topics: &*topics,
             sink: &*sink,
             store: &store,
             workers: self.workers,
+            failures: &failures,
             from_checkpoint: None,
             accept_partitions: None,
-        })?
-        .manifest;
-        let failures = Arc::new(Failures::default());
+        })?;
+        let manifest = begun.manifest;
         let panel = Arc::new(Panel::default());
         let failed = Arc::clone(&failures);
         let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -153,12 +154,9 @@ impl Embedded {
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
         let resumed = checkpoint::resume(&store, &manifest, 0..self.workers, self.workers)?;
-        let checkpoints = match self.keeps {
-            true => Some(run::checkpoints(
-                &config, &sink, &store, &manifest, &panel, &failures,
-            )?),
-            false => None,
-        };
+        let mut checkpoints =
+            run::checkpoints(&config, &sink, &store, &manifest, &panel, &failures)?;
+        checkpoints.lease = Some(begun.lease);
         let gate = KeyGate::new(&tables);
         gate.restore(&manifest.shapes);
         Ok(Arc::new(Job {
@@ -178,7 +176,7 @@ impl Embedded {
             failures,
             panel,
             resumed,
-            checkpoints,
+            checkpoints: self.keeps.then_some(checkpoints),
         }))
     }
 

@@ -19,6 +19,7 @@ use crate::failure::Failures;
 use crate::job::{Job, MakeOutlet, Panel, Partitions, Shown, topic_names};
 use crate::key::KeyGate;
 use crate::launch;
+use crate::lease::Lease;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
 use crate::signals::Stop;
@@ -40,8 +41,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use troubles::Troubles;
 
-/// Manifests that are kept.
-const KEPT: usize = 3;
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
@@ -68,6 +67,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         args.cluster.processes,
     )?;
     let store = Store::open(&config.checkpoint.store)?;
+    let failures = Arc::new(Failures::default());
     let terms = Terms {
         config: &config,
         tables: &tables,
@@ -75,11 +75,13 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         sink: &*sink,
         store: &store,
         workers: args.cluster.workers * args.cluster.processes,
+        failures: &failures,
         from_checkpoint: args.from_checkpoint,
         accept_partitions: args.accept_partitions,
     };
     let mut place = Place::find(&terms, &args.cluster)?;
-    let started = start(&config, &tables, &topics, &sink, &store, &place, args);
+    let lease = place.lease.take();
+    let started = start(terms, &topics, &sink, &place, lease, args);
     let (job, sink_watch, _growth) = started.inspect_err(|_| {
         // Dropping it would wait for peers, who wait for this process.
         std::mem::forget(place.cluster.take());
@@ -91,17 +93,22 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
 
 /// Everything that runs, from what the run goes on from.
 fn start(
-    config: &Config,
-    tables: &[Table],
+    terms: Terms<'_>,
     topics: &Arc<dyn Topics>,
     sink: &Arc<dyn Sink>,
-    store: &Store,
     place: &Place,
+    lease: Option<Lease>,
     args: &RunArgs,
 ) -> Result<(Arc<Job>, Option<SinkWatch>, GrowthWatch), Error> {
+    let Terms {
+        config,
+        tables,
+        store,
+        ..
+    } = terms;
+    let failures = Arc::clone(terms.failures);
     let manifest = &place.manifest;
     let partitions = begin::partitions(manifest);
-    let failures = Arc::new(Failures::default());
     let growing = Arc::clone(&failures);
     let growth = watch_growth(
         Arc::clone(topics),
@@ -128,7 +135,8 @@ fn start(
         workers * processes,
     )?;
     resumed.applied.clone_from(&place.applied);
-    let checkpoints = checkpoints(config, sink, store, manifest, &panel, &failures)?;
+    let mut checkpoints = checkpoints(config, sink, store, manifest, &panel, &failures)?;
+    checkpoints.lease = lease;
     let gate = KeyGate::new(tables);
     gate.restore(&manifest.shapes);
     let job = Arc::new(Job {
@@ -170,7 +178,8 @@ pub(crate) fn checkpoints(
         store: store.clone(),
         base: manifest.clone(),
         interval_ms: u64::try_from(config.checkpoint.interval.as_millis()).unwrap_or(u64::MAX),
-        kept: KEPT,
+        kept: usize::try_from(config.checkpoint.kept).unwrap_or(usize::MAX),
+        lease: None,
         sink: Arc::clone(sink),
         uploads: checkpoint::start_uploads(
             store.clone(),

@@ -19,6 +19,7 @@ pub mod fold;
 pub mod jsonl;
 pub mod kafka;
 mod lane;
+mod ledger;
 mod line;
 pub mod null;
 pub mod postgres;
@@ -162,12 +163,21 @@ pub trait Sink: Send + Sync {
         1
     }
 
-    /// Checks that the target can be written: it is there, has a key, has the columns, is empty.
-    /// Leaves nothing behind.
+    /// Checks that the target can be written: it is there, has a key, has the columns, gives the
+    /// rights that [`Sink::claim`] needs. Leaves nothing behind.
     ///
     /// # Errors
     /// Names the target, what was found, what was expected and what to do.
     fn check(&self) -> Result<(), Error>;
+
+    /// Names what holds rows already ("target table x"), for [`admit::admit`]; nothing when the
+    /// target is empty or cannot know.
+    ///
+    /// # Errors
+    /// When the target cannot be read.
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
 
     /// Lays rows over the target as a writer would, and writes none; `headwater check` calls it
     /// with sampled rows. A target without columns of its own has nothing to say.
@@ -179,8 +189,9 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
-    /// Takes the target for a run of a job, before any writer is made; process 0 of a cluster does.
-    /// Whatever an older run still writes must not reach the target after it.
+    /// Takes the target for a run of a job, after [`Sink::check`]; process 0 of a cluster does. A
+    /// writer that is made before writes nothing until then. Whatever an older run still writes must
+    /// not reach the target after it.
     ///
     /// # Errors
     /// When the target belongs to another job, is not the one that the claim knows, is older than

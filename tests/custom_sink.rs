@@ -3,6 +3,7 @@
 
 use headwater::error::Error;
 use headwater::sink::queue::{QueueOptions, start};
+use headwater::sink::settings::TargetNotEmpty;
 use headwater::sink::{
     Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit, row,
 };
@@ -68,7 +69,7 @@ impl Writer for NewestWins {
 #[test]
 fn the_newest_version_wins() {
     let sink = NewestWins::default();
-    admit::admit(&sink, None).unwrap();
+    admit::admit(&sink, None, true, TargetNotEmpty::Refuse).unwrap();
     let tables = [Table {
         name: "public.hello".into(),
         mutations: "app.public.hello".into(),

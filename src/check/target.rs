@@ -58,7 +58,12 @@ pub(super) fn look(config: &Config, tables: &[Table], rows: &[KeptRow]) -> Targe
             return target;
         }
     };
-    target.admitted = admit(&*sink, config.sink.replay_unsafe_because.as_deref());
+    target.admitted = admit(
+        &*sink,
+        config.sink.replay_unsafe_because.as_deref(),
+        true,
+        settings::target_not_empty(config),
+    );
     if target.admitted.is_ok() {
         let rows: Vec<Row<'_>> = rows.iter().map(KeptRow::row).collect();
         target.fits = match sink.fit(&rows) {

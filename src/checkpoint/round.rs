@@ -15,6 +15,7 @@ use super::writer::{self, Draft, Written};
 use crate::error::Error;
 use crate::job::Panel;
 use crate::key::KnownShape;
+use crate::lease::Lease;
 use crate::sink::Sink;
 use crate::store::Store;
 use crate::table::Role;
@@ -37,6 +38,8 @@ pub struct Checkpoints {
     pub sink: Arc<dyn Sink>,
     /// Takes the marker runs of this process.
     pub uploads: Uploads,
+    /// Shows others that this run lives; only process 0 has it.
+    pub lease: Option<Lease>,
 }
 
 /// What the coordinator knows at the cut.

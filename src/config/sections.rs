@@ -216,9 +216,9 @@ section! {
         /// How often.
         interval: Duration = Duration::from_secs(10), Built;
         /// How long an instance of the job that no longer says that it lives is waited for.
-        lease: Duration = Duration::from_secs(15), Later;
+        lease: Duration = Duration::from_secs(15), Built;
         /// Checkpoints that are kept.
-        kept: u64 = 3, Later;
+        kept: u64 = 3, Built;
     }
 }
 

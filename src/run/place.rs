@@ -8,6 +8,7 @@ use crate::cli::{self, ClusterArgs};
 use crate::cluster::{self, ClusterSpec};
 use crate::error::Error;
 use crate::job::topic_names;
+use crate::lease::Lease;
 use crate::sink::{Applied, Fence};
 use crate::table::Role;
 use sha2::{Digest, Sha256};
@@ -19,6 +20,8 @@ pub(super) struct Place {
     pub(super) manifest: Manifest,
     /// How far the target is; known to process 0 alone.
     pub(super) applied: Vec<Applied>,
+    /// Shows others that this run lives; only process 0 has it.
+    pub(super) lease: Option<Lease>,
 }
 
 impl Place {
@@ -30,29 +33,31 @@ impl Place {
         if let Some(begun) = &begun {
             tell(begun);
         }
-        if let (1, Some(begun)) = (args.processes, begun.as_ref()) {
-            return Ok(Place {
-                cluster: None,
-                manifest: begun.manifest.clone(),
-                applied: begun.claimed.applied.clone(),
-            });
-        }
-        let cluster = bring_up(terms, args, begun.as_ref())?;
-        let start = cluster.incarnation.to_string();
-        let (manifest, applied) = match begun {
-            Some(begun) => {
-                begin::announce(terms.store, &begun.manifest, &start)?;
-                (begun.manifest, begun.claimed.applied)
-            }
-            None => {
-                let job = &terms.config.job.job;
-                (begin::follow(terms.store, job, &start)?, Vec::new())
-            }
+        let cluster = match args.processes {
+            1 => None,
+            _ => Some(bring_up(terms, args, begun.as_ref())?),
         };
+        let start = cluster
+            .as_ref()
+            .map(|cluster| cluster.incarnation.to_string());
+        let Some(begun) = begun else {
+            let job = &terms.config.job.job;
+            let start = start.unwrap_or_default();
+            return Ok(Place {
+                cluster,
+                manifest: begin::follow(terms.store, job, &start)?,
+                applied: Vec::new(),
+                lease: None,
+            });
+        };
+        if let Some(start) = start {
+            begin::announce(terms.store, &begun.manifest, &start)?;
+        }
         Ok(Place {
-            cluster: Some(cluster),
-            manifest,
-            applied,
+            cluster,
+            manifest: begun.manifest,
+            applied: begun.claimed.applied,
+            lease: Some(begun.lease),
         })
     }
 }

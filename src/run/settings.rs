@@ -93,6 +93,14 @@ pub fn decode(config: &Config) -> DecodeSettings {
     }
 }
 
+/// What to do with a target that holds rows at a job's first start.
+pub fn target_not_empty(config: &Config) -> TargetNotEmpty {
+    match config.sink.target_not_empty {
+        choices::TargetNotEmpty::Refuse => TargetNotEmpty::Refuse,
+        choices::TargetNotEmpty::Accept => TargetNotEmpty::Accept,
+    }
+}
+
 /// The target's settings, with secrets followed.
 ///
 /// # Errors
@@ -118,10 +126,7 @@ pub fn sink(config: &Config) -> Result<SinkSettings, Error> {
     settings.batch_rows_max = bytes(sink.batch_rows_max);
     settings.batch_bytes_max = bytes(sink.batch_bytes_max.0);
     settings.connections = sink.connections.map(bytes);
-    settings.target_not_empty = match sink.target_not_empty {
-        choices::TargetNotEmpty::Refuse => TargetNotEmpty::Refuse,
-        choices::TargetNotEmpty::Accept => TargetNotEmpty::Accept,
-    };
+    settings.target_not_empty = target_not_empty(config);
     settings.unknown_columns = match sink.unknown_columns {
         choices::UnknownColumns::Refuse => UnknownColumns::Refuse,
         choices::UnknownColumns::Drop => UnknownColumns::Drop,

@@ -7,11 +7,18 @@ use super::target::TargetTable;
 use super::{ReplaySafety, Sink};
 use crate::error::Error;
 
-/// Checks a target at start: whether rows may be written again, then what it says itself.
+/// Checks a target at start: whether rows may be written again, then what it says itself, then, at
+/// the first start of a job, whether it is empty. A job that goes on has its own rows there.
 ///
 /// # Errors
-/// An unsafe sink without `replay_unsafe_because`, or what [`Sink::check`] found.
-pub fn admit(sink: &dyn Sink, replay_unsafe_because: Option<&str>) -> Result<(), Error> {
+/// An unsafe sink without `replay_unsafe_because`, what [`Sink::check`] found, or rows that nobody
+/// has accepted.
+pub fn admit(
+    sink: &dyn Sink,
+    replay_unsafe_because: Option<&str>,
+    first_start: bool,
+    target_not_empty: TargetNotEmpty,
+) -> Result<(), Error> {
     if let ReplaySafety::Unsafe(reason) = sink.replay_safety()
         && replay_unsafe_because.is_none_or(|because| because.trim().is_empty())
     {
@@ -23,7 +30,16 @@ pub fn admit(sink: &dyn Sink, replay_unsafe_because: Option<&str>) -> Result<(),
                 .line("sink.replay_unsafe_because = \"…\""),
         );
     }
-    sink.check()
+    sink.check()?;
+    if first_start
+        && target_not_empty == TargetNotEmpty::Refuse
+        && let Some(what) = sink.holds_rows()?
+    {
+        return Err(Error::refused(format!("{what} is not empty"))
+            .line("A row in it whose DELETE nobody saw would stay for ever.")
+            .line("Empty it, or set sink.target_not_empty = \"accept\"."));
+    }
+    Ok(())
 }
 
 /// What an SQL target must be like.
@@ -61,19 +77,12 @@ pub(super) fn sql_table(
         .line("for a moment though the source keeps it. Drop it in the target, or set")
         .line("sink.unique_constraints = \"one_connection\" (slower, and it may still fail)."));
     }
-    not_empty(
-        settings,
-        table.is_empty,
-        &format!("target table {name} (of `{source}`)"),
-    )
+    Ok(())
 }
 
-/// Refuses a target that holds rows, unless that is accepted.
-pub(super) fn not_empty(settings: &SinkSettings, is_empty: bool, what: &str) -> Result<(), Error> {
-    if is_empty || settings.target_not_empty == TargetNotEmpty::Accept {
-        return Ok(());
-    }
-    Err(Error::refused(format!("{what} is not empty"))
-        .line("A row in it whose DELETE nobody saw would stay for ever.")
-        .line("Empty it, or set sink.target_not_empty = \"accept\"."))
+/// The first of SQL tables that holds rows.
+pub(super) fn sql_rows<'a>(tables: impl IntoIterator<Item = &'a TargetTable>) -> Option<String> {
+    let mut tables = tables.into_iter();
+    let full = tables.find(|table| !table.is_empty)?;
+    Some(format!("target table {} (of `{}`)", full.name, full.source))
 }

@@ -25,6 +25,19 @@ pub struct Claim {
     pub shards_before: usize,
 }
 
+impl Claim {
+    /// The claim of a job that has no checkpoint.
+    pub fn fresh(job: &str, incarnation: u32) -> Claim {
+        Claim {
+            job: job.to_owned(),
+            incarnation,
+            checkpoint: 0,
+            identity: None,
+            shards_before: 0,
+        }
+    }
+}
+
 /// What a target answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {

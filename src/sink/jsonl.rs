@@ -14,9 +14,8 @@
 
 use super::line::{LineFile, put_json, put_text};
 use super::row::{self, Columns};
-use super::settings::SinkSettings;
 use super::{
-    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer,
 };
 use crate::error::Error;
 use crate::table::Table;
@@ -25,16 +24,14 @@ use std::path::{Path, PathBuf};
 /// The target.
 #[derive(Clone, Debug)]
 pub struct JsonLines {
-    settings: SinkSettings,
     path: PathBuf,
     tables: Vec<String>,
 }
 
 impl JsonLines {
     /// Files whose names begin with `path`.
-    pub(super) fn new(settings: &SinkSettings, path: PathBuf, tables: &[Table]) -> JsonLines {
+    pub(super) fn new(path: PathBuf, tables: &[Table]) -> JsonLines {
         JsonLines {
-            settings: settings.clone(),
             path,
             tables: tables.iter().map(|table| table.name.clone()).collect(),
         }
@@ -83,8 +80,12 @@ impl Sink for JsonLines {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let what = format!("target {}.*.jsonl", self.path.display());
-        admit::not_empty(&self.settings, !self.has_rows()?, &what)
+        self.has_rows().map(|_| ())
+    }
+
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        let what = || format!("target {}.*.jsonl", self.path.display());
+        Ok(self.has_rows()?.then(what))
     }
 
     fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {

@@ -15,7 +15,7 @@ mod properties;
 mod transaction;
 
 use super::settings::SinkSettings;
-use super::{Claim, Claimed, Fence, Place, ReplaySafety, RowForm, Sink, Writer, admit};
+use super::{Claim, Claimed, Fence, Place, ReplaySafety, RowForm, Sink, Writer};
 use crate::error::Error;
 use crate::table::Table;
 use crate::topic::kafka::ids::topic_ids;
@@ -117,7 +117,8 @@ impl KafkaSink {
         Ok(producer)
     }
 
-    fn check_topic(&self, producer: &BaseProducer<Deliveries>, topic: &str) -> Result<(), Error> {
+    /// Whether a topic holds records; it must be there.
+    fn has_records(&self, producer: &BaseProducer<Deliveries>, topic: &str) -> Result<bool, Error> {
         let client = producer.client();
         let metadata = client.fetch_metadata(Some(topic), ASK_TIMEOUT);
         let metadata = metadata.map_err(|error| self.failed(error))?;
@@ -141,7 +142,7 @@ impl KafkaSink {
             let (low, high) = range.map_err(|error| self.failed(error))?;
             is_empty &= low == high;
         }
-        admit::not_empty(&self.settings, is_empty, &format!("target topic {topic}"))
+        Ok(!is_empty)
     }
 
     /// The topics with their ids; `None` when the brokers have none.
@@ -176,7 +177,17 @@ impl Sink for KafkaSink {
         let producer = self.producer()?;
         self.topics
             .iter()
-            .try_for_each(|topic| self.check_topic(&producer, topic))
+            .try_for_each(|topic| self.has_records(&producer, topic).map(|_| ()))
+    }
+
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        let producer = self.producer()?;
+        for topic in &self.topics {
+            if self.has_records(&producer, topic)? {
+                return Ok(Some(format!("target topic {topic}")));
+            }
+        }
+        Ok(None)
     }
 
     fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {

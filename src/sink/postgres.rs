@@ -1,21 +1,26 @@
 //! Upserts and deletes in PostgreSQL, over several connections by shard.
 //!
-//! Invariant: a batch is one transaction; a key is always written over the same connection. Values
+//! Invariant: a batch is one transaction, in which the database says that this run may write; a key
+//! is always written over the same connection. Values
 //! go as text and are cast to the column's own type without its length, so that what does not fit
 //! is refused by the insert and not cut by the cast.
 //!
 //! It cannot speak TLS yet: a URL with `sslmode=require` is refused.
 
 mod catalogue;
+mod home;
 mod limits;
 mod sql;
+mod tenure;
 mod write;
 
+use super::ledger::{Guard, Held};
 use super::settings::{SinkSettings, UniqueConstraints};
 use super::target::TargetTable;
-use super::{Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use super::{Claim, Claimed, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
 use crate::error::Error;
 use crate::table::Table;
+use sha2::{Digest, Sha256};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -23,6 +28,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 
 const CONNECTIONS: usize = 2;
+/// An application name has 63 bytes; a job in it as many, at most.
+const JOB_BYTES_MAX: usize = 32;
 
 /// The target.
 pub struct PostgresSink {
@@ -36,6 +43,7 @@ struct Target {
     /// Without the password.
     name: String,
     tables: Vec<Table>,
+    held: Held,
 }
 
 impl PostgresSink {
@@ -60,9 +68,6 @@ impl PostgresSink {
             );
         }
         limits::put(&mut config, url);
-        if config.get_application_name().is_none() {
-            config.application_name("headwater");
-        }
         let name = shown(&config);
         Ok(PostgresSink {
             target: Arc::new(Target {
@@ -70,9 +75,22 @@ impl PostgresSink {
                 config,
                 name,
                 tables: tables.to_vec(),
+                held: Held::default(),
             }),
         })
     }
+}
+
+/// A job in an application name: itself, or what no other job has.
+fn tag(job: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
+    if job.len() <= JOB_BYTES_MAX && job.chars().all(|c| plain(&c)) {
+        return job.to_owned();
+    }
+    let start: String = job.chars().filter(plain).take(15).collect();
+    let digest = Sha256::digest(job.as_bytes());
+    let digest: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    format!("{start}~{digest}")
 }
 
 /// Host, port and database.
@@ -111,9 +129,18 @@ fn reason(error: &tokio_postgres::Error) -> String {
 }
 
 impl Target {
-    /// A connection, driven by whoever runs the runtime.
-    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
-        let (client, connection) = self.config.connect(NoTls).await?;
+    /// What the application names of the job's sessions begin with.
+    fn session_prefix(&self) -> String {
+        format!("headwater/{}/", tag(&self.settings.job))
+    }
+
+    /// A connection, driven by whoever runs the runtime. `place` is `INCARNATION/SHARD`, or what
+    /// else it is for: a takeover finds the sessions that it must end by their application name, so
+    /// a name in the URL does not count.
+    async fn connect(&self, place: &str) -> Result<Client, tokio_postgres::Error> {
+        let mut config = self.config.clone();
+        config.application_name(format!("{}{place}", self.session_prefix()));
+        let (client, connection) = config.connect(NoTls).await?;
         // Its end shows in the client's next call.
         tokio::spawn(connection);
         Ok(client)
@@ -123,6 +150,17 @@ impl Target {
         Error::failed(format!("cannot use the PostgreSQL target {}", self.name))
             .line(reason(error))
             .line("Check that it runs, sink.url, and the rights of its user.")
+    }
+
+    /// The target tables as they stand in SQL.
+    fn sql_names(&self) -> Vec<String> {
+        let name = |table| catalogue::sql_name(self.settings.target_name(table));
+        self.tables.iter().map(name).collect()
+    }
+
+    fn guard(&self, incarnation: u32) -> Guard {
+        let (job, tables) = (&self.settings.job, self.tables.len());
+        self.held.guard(job, incarnation, self.name.clone(), tables)
     }
 
     async fn tables(&self, client: &Client) -> Result<Vec<TargetTable>, Error> {
@@ -148,7 +186,7 @@ impl Target {
 
     async fn check(&self) -> Result<(), Error> {
         let client = self
-            .connect()
+            .connect("check")
             .await
             .map_err(|error| self.unreachable(&error))?;
         for (target, table) in self.tables(&client).await?.iter().zip(&self.tables) {
@@ -166,7 +204,13 @@ impl Target {
                     )));
             }
         }
-        Ok(())
+        home::check(self, &client, &self.sql_names()).await
+    }
+
+    async fn holds_rows(&self) -> Result<Option<String>, Error> {
+        let client = self.connect("check").await;
+        let client = client.map_err(|error| self.unreachable(&error))?;
+        Ok(admit::sql_rows(&self.tables(&client).await?))
     }
 }
 
@@ -203,14 +247,34 @@ impl Sink for PostgresSink {
 
     fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
         let connect = || {
-            let mut writer = write::PostgresWriter::new(runtime()?, Arc::clone(&self.target));
+            let target = Arc::clone(&self.target);
+            let mut writer = write::PostgresWriter::new(runtime()?, target, None);
             writer.open().map(|()| writer)
         };
         connect().map_err(WriteError::Fatal)?.fit(rows)
     }
 
-    fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {
-        let mut writer = write::PostgresWriter::new(runtime()?, Arc::clone(&self.target));
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        run(&runtime()?, self.target.holds_rows())
+    }
+
+    fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
+        let runtime = runtime()?;
+        self.target.held.claim(claim.incarnation, |claimant| {
+            run(&runtime, tenure::claim(&self.target, claim, claimant))
+        })
+    }
+
+    fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
+        let guard = self.target.guard(self.target.held.incarnation()?);
+        let runtime = runtime().map_err(WriteError::Fatal)?;
+        run(&runtime, tenure::note(&self.target, guard, number))
+            .map_err(|halt| self.target.halted(halt))
+    }
+
+    fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {
+        let target = Arc::clone(&self.target);
+        let mut writer = write::PostgresWriter::new(runtime()?, target, Some(place));
         writer.open()?;
         Ok(Box::new(writer))
     }

@@ -93,8 +93,8 @@ pub enum OnError {
 pub struct SinkSettings {
     /// The kind of target.
     pub kind: SinkKind,
-    /// The job that owns the target.
-    #[serde(default)]
+    /// The job that writes it; not of `[sink]`.
+    #[serde(skip, default = "job")]
     pub job: String,
     /// `postgres://user:password@host/database`, for `postgres`.
     #[serde(default)]
@@ -148,6 +148,10 @@ fn transactional() -> bool {
     true
 }
 
+fn job() -> String {
+    "headwater".to_owned()
+}
+
 fn batch_rows_max() -> usize {
     10_000
 }
@@ -161,7 +165,7 @@ impl SinkSettings {
     pub fn new(kind: SinkKind) -> SinkSettings {
         SinkSettings {
             kind,
-            job: String::new(),
+            job: job(),
             url: None,
             path: None,
             topic: None,
@@ -305,7 +309,7 @@ pub fn build(
         SinkKind::Null => Arc::new(Null::default()),
         SinkKind::Jsonl => {
             let path = settings.needed("path", &settings.path)?;
-            Arc::new(JsonLines::new(settings, path, tables))
+            Arc::new(JsonLines::new(path, tables))
         }
         SinkKind::Sqlite => {
             let path = settings.needed("path", &settings.path)?;

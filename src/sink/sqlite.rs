@@ -1,24 +1,30 @@
 //! Upserts and deletes in an SQLite file: the embedded target.
 //!
-//! Invariant: a batch is one transaction, on disk when it is committed (WAL, synchronous FULL). One
-//! thread of one process writes; others may read meanwhile.
+//! Invariant: a batch is one transaction, on disk when it is committed (WAL, synchronous FULL), and
+//! in it the file says that this run may write. One thread of one process writes; others may read
+//! meanwhile.
 //!
 //! It cannot keep decimals of more than 15 digits in a column of numeric affinity, because SQLite
-//! cannot: declare such a column TEXT.
+//! cannot: declare such a column TEXT. It cannot end a process that was stopped amid a transaction:
+//! a takeover waits for it.
 
 mod catalogue;
+mod tenure;
 
 use super::column::{Cell, cell};
+use super::ledger::{Guard, Held, signed};
 use super::row::Field;
 use super::settings::SinkSettings;
 use super::target::{self, Binder, Bound, Problem, TargetColumn, quoted};
 use super::{
-    Applied, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit,
+    Applied, Claim, Claimed, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer,
+    admit,
 };
 use crate::error::Error;
+use crate::fault;
 use crate::table::Table;
 use rusqlite::types::Value;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, TransactionBehavior, params_from_iter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +33,7 @@ pub struct SqliteSink {
     settings: SinkSettings,
     path: PathBuf,
     tables: Vec<Table>,
+    held: Held,
 }
 
 impl SqliteSink {
@@ -36,7 +43,20 @@ impl SqliteSink {
             settings: settings.clone(),
             path,
             tables: tables.to_vec(),
+            held: Held::default(),
         }
+    }
+
+    /// Names of the target tables.
+    fn names(&self) -> Vec<&str> {
+        let name = |table| self.settings.target_name(table);
+        self.tables.iter().map(name).collect()
+    }
+
+    fn guard(&self, incarnation: u32) -> Guard {
+        let file = self.path.display().to_string();
+        let (job, tables) = (&self.settings.job, self.tables.len());
+        self.held.guard(job, incarnation, file, tables)
     }
 
     fn failed(&self, error: &rusqlite::Error) -> Error {
@@ -114,7 +134,31 @@ impl Sink for SqliteSink {
         for (binder, table) in self.binders(&connection)?.iter().zip(&self.tables) {
             admit::sql_table(&self.settings, &binder.table, table.key.as_deref())?;
         }
+        if connection
+            .is_readonly(MAIN_DB)
+            .map_err(|error| self.failed(&error))?
+        {
+            let what = format!("the SQLite file {} can only be read", self.path.display());
+            return Err(Error::usage(what).line("Give this process the right to write it."));
+        }
         Ok(())
+    }
+
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        let binders = self.binders(&self.open()?)?;
+        Ok(admit::sql_rows(binders.iter().map(|binder| &binder.table)))
+    }
+
+    fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
+        self.held.claim(claim.incarnation, |claimant| {
+            tenure::claim(self, &self.open()?, claim, claimant)
+        })
+    }
+
+    fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
+        let guard = self.guard(self.held.incarnation()?);
+        let mut connection = self.open().map_err(|error| WriteError::Retry(error.text))?;
+        tenure::note(&mut connection, guard, &self.names(), signed(number))
     }
 
     fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
@@ -122,10 +166,13 @@ impl Sink for SqliteSink {
         target::fit(&mut found.map_err(WriteError::Fatal)?, rows)
     }
 
-    fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {
+    fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {
         let connection = self.open()?;
         let binders = self.binders(&connection)?;
         Ok(Box::new(SqliteWriter {
+            guard: self.guard(place.incarnation),
+            shard: signed(place.shard as u64),
+            names: self.names().into_iter().map(str::to_owned).collect(),
             connection,
             statements: binders.iter().map(|_| Statements::default()).collect(),
             binders,
@@ -155,6 +202,10 @@ struct Statements {
 }
 
 struct SqliteWriter {
+    guard: Guard,
+    shard: i64,
+    /// Of the target tables.
+    names: Vec<String>,
     connection: Connection,
     binders: Vec<Binder<Value>>,
     statements: Vec<Statements>,
@@ -257,7 +308,7 @@ fn broken(error: rusqlite::Error) -> WriteError {
 }
 
 impl Writer for SqliteWriter {
-    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], applied: &[Applied]) -> Result<(), WriteError> {
         let mut rejected = Vec::new();
         let mut work = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
@@ -272,6 +323,7 @@ impl Writer for SqliteWriter {
             .connection
             .transaction_with_behavior(behavior)
             .map_err(broken)?;
+        let identity = tenure::look(&transaction, &mut self.guard, &self.names)?;
         for (index, sql, values) in work {
             let done = transaction
                 .prepare_cached(&sql)
@@ -281,7 +333,13 @@ impl Writer for SqliteWriter {
                 rejected.push(Rejected { index, reason });
             }
         }
+        if let Some(identity) = identity {
+            tenure::apply(&transaction, identity, self.shard, applied).map_err(broken)?;
+        }
+        let halted = |error: std::io::Error| WriteError::Retry(error.to_string());
+        fault::io_point("sqlite.commit.before").map_err(halted)?;
         transaction.commit().map_err(broken)?;
+        fault::io_point("sqlite.commit.after").map_err(halted)?;
         match rejected.is_empty() {
             true => Ok(()),
             false => Err(WriteError::Rejected(rejected)),

@@ -2,11 +2,12 @@
 
 use super::queue::{QueueOptions, SinkQueue};
 use super::settings::{SinkKind, SinkSettings};
-use super::{Change, Origin, Role, Row, Sink, WriteError, queue};
+use super::{Applied, Change, Claim, Origin, Place, Role, Row, Sink, WriteError, Writer, queue};
 use crate::error::Error;
 use crate::table::Table;
 use headwater_operators::record::{Op, RecordRef, Records};
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -126,8 +127,16 @@ pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Writes a history through a queue in containers of 5 and waits until it is durable.
+/// Takes the target for a run, as a fresh job does.
+pub(super) fn claim(sink: &dyn Sink, incarnation: u32) {
+    let job = SinkSettings::new(SinkKind::Null).job;
+    sink.claim(&Claim::fresh(&job, incarnation)).unwrap();
+}
+
+/// Takes the target, writes a history through a queue in containers of 5 and waits until it is
+/// durable.
 pub(super) fn write_all(sink: &dyn Sink, options: &QueueOptions, events: &[Event]) {
+    claim(sink, options.incarnation);
     let mut queue = queue::start(sink, options).unwrap().remove(0);
     push_all(&mut queue, events);
 }
@@ -197,4 +206,65 @@ pub(super) fn fatal(result: Result<(), WriteError>) -> String {
         Err(WriteError::Fatal(error)) => error.text,
         other => panic!("no fatal error: {other:?}"),
     }
+}
+
+/// Whether a test of this binary holds in a process of its own with these variables; faults and
+/// plants are read once a process.
+pub(super) fn holds_with(test: &str, variables: &[(&str, &str)]) -> bool {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["--exact", test])
+        .envs(variables.iter().copied());
+    let output = child.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(words.contains("running 1 test"), "no test {test}: {words}");
+    output.status.success()
+}
+
+/// How far a partition was applied.
+pub(super) fn applied(role: Role, partition: u32, next_offset: u64) -> Applied {
+    Applied {
+        role,
+        topic: role.word().to_owned(),
+        partition,
+        next_offset,
+    }
+}
+
+/// A claim by a run that has a checkpoint.
+pub(super) fn claim_at(incarnation: u32, checkpoint: u64, identity: &Option<String>) -> Claim {
+    let job = SinkSettings::new(SinkKind::Null).job;
+    Claim {
+        checkpoint,
+        identity: identity.clone(),
+        ..Claim::fresh(&job, incarnation)
+    }
+}
+
+/// The place of a shard of a run.
+pub(super) fn place(incarnation: u32, shard: usize) -> Place {
+    Place {
+        incarnation,
+        worker: shard,
+        shard,
+    }
+}
+
+/// Writes until it is not to be tried again; how often it was, or the last word.
+pub(super) fn until_written(
+    writer: &mut dyn Writer,
+    rows: &[Row<'_>],
+    applied: &[Applied],
+) -> Result<u32, WriteError> {
+    for retries in 0.. {
+        match writer.write(rows, applied) {
+            Ok(()) => return Ok(retries),
+            Err(WriteError::Retry(reason)) => {
+                assert!(retries < 100, "tried in vain: {reason}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("it was written or has failed")
 }

@@ -1,6 +1,7 @@
 //! The queue against sinks that stall, fail, refuse and panic.
 
 use super::queue::{QueueOptions, SinkState, start, version};
+use super::settings::TargetNotEmpty;
 use super::testing::{
     B21_BATCHES, Event, b21, event, options, options_with_failures, push_all, records, table, until,
 };
@@ -333,11 +334,12 @@ fn versions_grow_over_incarnations() {
 fn an_unsafe_sink_needs_a_reason() {
     let sink = fake(|_, _| Ok(()));
     for because in [None, Some(" ")] {
-        let error = admit::admit(&sink, because).unwrap_err();
+        let error = admit::admit(&sink, because, true, TargetNotEmpty::Refuse).unwrap_err();
         assert!(
             error.text.contains("it appends") && error.kind.exit_code() == 4,
             "{error}"
         );
     }
-    admit::admit(&sink, Some("the index drops duplicates")).unwrap();
+    let because = Some("the index drops duplicates");
+    admit::admit(&sink, because, true, TargetNotEmpty::Refuse).unwrap();
 }

@@ -184,7 +184,7 @@ impl Backend for Folder {
 
     fn size(&self, name: &str) -> Result<Option<u64>, Error> {
         match fs::metadata(self.path(name)) {
-            Ok(metadata) => Ok(metadata.is_file().then(|| metadata.len())),
+            Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
             Err(error) if absent(&error) => Ok(None),
             Err(error) => Err(self.wrong(name, "looked at")(error)),
         }

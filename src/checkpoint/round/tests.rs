@@ -34,6 +34,7 @@ fn checkpointer(store: &Store) -> Checkpointer {
         kept: 2,
         sink,
         uploads: uploads.expect("a thread"),
+        lease: None,
     };
     let topics: Arc<dyn Topics> = Arc::new(MemoryTopics::default());
     Checkpointer::new(&checkpoints, &topics, WORKERS, &panel).expect("a thread")

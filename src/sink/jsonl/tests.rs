@@ -1,5 +1,6 @@
 //! JSON lines on temporary files.
 
+use crate::sink::admit;
 use crate::sink::queue::{QueueOptions, start, version};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
 use crate::sink::testing::{B21_BATCHES, B21_ROWS, b21, options, settings, table, write_all};
@@ -64,16 +65,16 @@ fn b21_in_every_batch_size() {
 #[test]
 fn a_file_belongs_to_one_incarnation() {
     let folder = tempfile::tempdir().unwrap();
-    let mut settings = jsonl(&folder.path().join("rows"));
+    let settings = jsonl(&folder.path().join("rows"));
     let tables = [table("public.hello")];
     let options = options(&tables, folder.path());
     let sink = build(&settings, &tables, &BTreeMap::new(), 1).unwrap();
     write_all(sink.as_ref(), &options, &b21());
-    let error = sink.check().unwrap_err();
+    let admitted = |first, accept| admit::admit(sink.as_ref(), None, first, accept);
+    let error = admitted(true, TargetNotEmpty::Refuse).unwrap_err();
     assert!(error.text.contains("not empty"), "{error}");
-    settings.target_not_empty = TargetNotEmpty::Accept;
-    let sink = build(&settings, &tables, &BTreeMap::new(), 1).unwrap();
-    sink.check().unwrap();
+    admitted(true, TargetNotEmpty::Accept).unwrap();
+    admitted(false, TargetNotEmpty::Refuse).unwrap();
     let error = start(sink.as_ref(), &options).err().unwrap();
     assert!(error.text.contains("this incarnation"), "{error}");
     let next = QueueOptions {

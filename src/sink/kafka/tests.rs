@@ -5,7 +5,7 @@ use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
 use crate::sink::testing::{
     B21_BATCHES, b21, event, options, push_all, row, settings, table, until, write_all,
 };
-use crate::sink::{Place, Sink, WriteError};
+use crate::sink::{Place, Sink, WriteError, admit};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
@@ -170,13 +170,13 @@ fn what_is_wrong_at_the_start_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(&[table("public.hello")], dir.path());
     write_all(sink(&settings).as_ref(), &options, &[event("a", "1")]);
-    let error = sink(&settings).check().unwrap_err();
+    let admitted = |accept| admit::admit(sink(&settings).as_ref(), None, true, accept);
+    let error = admitted(TargetNotEmpty::Refuse).unwrap_err();
     assert!(
         error.text.contains("target topic out is not empty"),
         "{error}"
     );
-    settings.target_not_empty = TargetNotEmpty::Accept;
-    sink(&settings).check().unwrap();
+    admitted(TargetNotEmpty::Accept).unwrap();
     settings
         .kafka
         .insert("bootstrap.servers".into(), "127.0.0.1:1".into());

@@ -36,16 +36,21 @@ const RIGHTS: &str = "
     SELECT r FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r
      WHERE NOT has_table_privilege(to_regclass($1), r)";
 
+/// `schema.table` or `table`, as it stands in SQL.
+pub(super) fn sql_name(name: &str) -> String {
+    match name.split_once('.') {
+        Some((schema, table)) => format!("{}.{}", quoted(schema), quoted(table)),
+        None => quoted(name),
+    }
+}
+
 /// The table `name` (`schema.table` or `table`), or nothing when there is no such table.
 pub(super) async fn read(
     client: &Client,
     source: &str,
     name: &str,
 ) -> Result<Option<TargetTable>, Error> {
-    let sql = match name.split_once('.') {
-        Some((schema, table)) => format!("{}.{}", quoted(schema), quoted(table)),
-        None => quoted(name),
-    };
+    let sql = sql_name(name);
     let find = "SELECT oid FROM pg_class WHERE oid = to_regclass($1) AND relkind IN ('r', 'p')";
     let Some(found) = client.query_opt(find, &[&sql]).await? else {
         return Ok(None);

@@ -9,7 +9,11 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use tokio_postgres::SimpleQueryMessage;
 
-const PORT: u16 = 25432;
+/// Of the server, and with it its folder: test processes that run at a time need different ones.
+fn port() -> u16 {
+    let other = std::env::var("HEADWATER_TEST_POSTGRES_PORT");
+    other.map_or(25432, |port| port.parse().unwrap())
+}
 
 /// Tests that use the server, and the process id of its postmaster.
 static RUNNING: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
@@ -32,7 +36,7 @@ fn services() -> PathBuf {
 }
 
 fn folder() -> PathBuf {
-    std::env::temp_dir().join(format!("headwater-test-postgres-{PORT}"))
+    std::env::temp_dir().join(format!("headwater-test-postgres-{}", port()))
 }
 
 impl Database {
@@ -43,7 +47,7 @@ impl Database {
             let mut command = Command::new(services());
             let started = command
                 .arg(folder())
-                .arg(PORT.to_string())
+                .arg(port().to_string())
                 .output()
                 .unwrap();
             let words = String::from_utf8_lossy(&started.stderr);
@@ -54,7 +58,7 @@ impl Database {
         running.0 += 1;
         drop(running);
         let of = |database: &str| Database {
-            url: format!("postgres://postgres@127.0.0.1:{PORT}/{database}"),
+            url: format!("postgres://postgres@127.0.0.1:{}/{database}", port()),
         };
         let admin = std::mem::ManuallyDrop::new(of("postgres"));
         admin.sql(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));

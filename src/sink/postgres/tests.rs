@@ -4,14 +4,16 @@ use super::server::Database;
 use crate::sink::queue::{QueueOptions, start};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, build};
 use crate::sink::testing::{
-    B21_BATCHES, B21_ROWS, Event, b21, envelope, event, fatal, options, records, rejected, row,
-    settings, table, until, write_all,
+    B21_BATCHES, B21_ROWS, Event, b21, claim, envelope, event, fatal, options, records, rejected,
+    row, settings, table, until, write_all,
 };
-use crate::sink::{Place, Sink, Writer};
+use crate::sink::{Place, Sink, Writer, admit};
 use crate::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+
+mod tenure;
 
 const HELLO: &str = "CREATE TABLE hello (id int PRIMARY KEY, greeting text)";
 
@@ -26,22 +28,22 @@ fn sink(settings: &SinkSettings, tables: &[Table]) -> Arc<dyn Sink> {
     build(settings, tables, &BTreeMap::new(), 1).unwrap()
 }
 
+/// The writer of the first run.
 fn writer(database: &Database, tables: &[Table]) -> Box<dyn Writer> {
+    let sink = sink(&postgres(&database.url), tables);
+    claim(sink.as_ref(), 1);
     let place = Place {
         incarnation: 1,
         worker: 0,
         shard: 0,
     };
-    sink(&postgres(&database.url), tables)
-        .writer(place)
-        .unwrap()
+    sink.writer(place).unwrap()
 }
 
 fn check(settings: &SinkSettings, table: Table) -> String {
-    sink(settings, &[table])
-        .check()
-        .err()
-        .map_or_else(String::new, |error| error.text)
+    let sink = sink(settings, &[table]);
+    let admitted = admit::admit(sink.as_ref(), None, true, settings.target_not_empty);
+    admitted.err().map_or_else(String::new, |error| error.text)
 }
 
 fn has(text: &str, parts: &[&str]) {
@@ -169,6 +171,7 @@ fn a_terminated_connection_loses_nothing() {
     let tables = [table("public.hello")];
     let dir = tempfile::tempdir().unwrap();
     let sink = sink(&postgres(&database.url), &tables);
+    claim(sink.as_ref(), 1);
     let options = QueueOptions {
         batch_rows_max: 50,
         ..options(&tables, dir.path())
@@ -185,7 +188,8 @@ fn a_terminated_connection_loses_nothing() {
         if round % 5 == 0 {
             let killed = database.sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                  WHERE application_name = 'headwater' AND datname = 'terminated'",
+                  WHERE application_name LIKE 'headwater/headwater/1/%'
+                    AND datname = 'terminated'",
             );
             assert!(
                 round > 0 || killed.len() == 2,
@@ -259,6 +263,7 @@ fn many_rows_over_two_connections() {
     let dir = tempfile::tempdir().unwrap();
     let settings = postgres(&database.url);
     let sink = sink(&settings, &tables);
+    claim(sink.as_ref(), 1);
     let options = QueueOptions {
         batch_rows_max: settings.batch_rows_max,
         batch_bytes_max: settings.batch_bytes_max,

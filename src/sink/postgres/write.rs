@@ -1,17 +1,22 @@
 //! The writer of one connection.
 //!
-//! Invariant: a batch is one transaction. When a row is refused, the batch is halved within
-//! savepoints until the row stands alone, so all others are written.
+//! Invariant: a batch is one transaction, with the look whether this run may write and how far its
+//! records go. When a row is refused, the batch is halved within savepoints until the row stands
+//! alone, so all others are written.
 //!
 //! It cannot tell a commit that was lost on the way back from one that was not made: the batch is
 //! then written again, which does no harm.
 
+use super::home::{self, Home};
+use super::tenure::{self, Halt};
 use super::{Target, reason, run, sql};
 use crate::error::Error;
+use crate::fault;
 use crate::sink::column::{Cell, array_literal, cell, hex};
+use crate::sink::ledger::{Guard, signed};
 use crate::sink::row::Field;
 use crate::sink::target::{self, Binder, Bound, Problem, TargetColumn};
-use crate::sink::{Applied, Rejected, Row, WriteError, Writer};
+use crate::sink::{Applied, Place, Rejected, Row, WriteError, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -36,6 +41,9 @@ fn text(raw: &str, column: &TargetColumn, schema: Option<&Field>) -> Result<Text
 struct Session {
     client: Client,
     tables: Vec<Prepared>,
+    /// Of the tables that say who may write; none before the first claim.
+    home: Option<Home>,
+    apply: Option<Statement>,
 }
 
 struct Prepared {
@@ -55,13 +63,31 @@ struct Work {
 pub(super) struct PostgresWriter {
     runtime: Runtime,
     target: Arc<Target>,
+    /// Shard, and what is written in the application name.
+    shard: i64,
+    place: String,
+    names: Vec<String>,
+    guard: Guard,
     session: Option<Session>,
 }
 
 impl PostgresWriter {
-    pub(super) fn new(runtime: Runtime, target: Arc<Target>) -> PostgresWriter {
+    /// Without a place it only lays out rows.
+    pub(super) fn new(
+        runtime: Runtime,
+        target: Arc<Target>,
+        place: Option<Place>,
+    ) -> PostgresWriter {
+        let (incarnation, shard) = place.map_or((0, 0), |place| (place.incarnation, place.shard));
         PostgresWriter {
             runtime,
+            shard: signed(shard as u64),
+            place: match place {
+                Some(_) => format!("{incarnation}/{shard}"),
+                None => "check".to_owned(),
+            },
+            names: target.sql_names(),
+            guard: target.guard(incarnation),
             target,
             session: None,
         }
@@ -72,7 +98,7 @@ impl PostgresWriter {
         let target = &self.target;
         let session = run(&self.runtime, async {
             let client = target
-                .connect()
+                .connect(&self.place)
                 .await
                 .map_err(|error| target.unreachable(&error))?;
             let tables = target.tables(&client).await?;
@@ -90,7 +116,12 @@ impl PostgresWriter {
                     delete: None,
                 });
             let tables = prepared.collect();
-            Ok(Session { client, tables })
+            Ok(Session {
+                client,
+                tables,
+                home: None,
+                apply: None,
+            })
         });
         self.session = Some(session?);
         Ok(())
@@ -105,7 +136,7 @@ impl PostgresWriter {
 }
 
 impl Writer for PostgresWriter {
-    fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
+    fn write(&mut self, rows: &[Row<'_>], applied: &[Applied]) -> Result<(), WriteError> {
         if self
             .session
             .as_ref()
@@ -130,9 +161,16 @@ impl Writer for PostgresWriter {
                 Err(Problem::Table(error)) => return Err(WriteError::Fatal(error)),
             }
         }
-        let done = run(&self.runtime, session.transaction(&work, &mut rejected));
-        if let Err(error) = done {
-            let error = self.target.classified(&error);
+        let batch = Batch {
+            target: &self.target,
+            names: &self.names,
+            shard: self.shard,
+            work: &work,
+            applied,
+        };
+        let done = session.transaction(&batch, &mut self.guard, &mut rejected);
+        if let Err(halt) = run(&self.runtime, done) {
+            let error = self.target.halted(halt);
             if matches!(error, WriteError::Retry(_)) {
                 self.session = None;
             }
@@ -147,6 +185,14 @@ impl Writer for PostgresWriter {
 }
 
 impl Target {
+    /// What is to be done about a transaction that came to nothing.
+    pub(super) fn halted(&self, halt: Halt) -> WriteError {
+        match halt {
+            Halt::Database(error) => self.classified(&error),
+            Halt::Verdict(error) => error,
+        }
+    }
+
     fn classified(&self, error: &tokio_postgres::Error) -> WriteError {
         let text = format!("{}: {}", self.name, reason(error));
         let Some(state) = error.code() else {
@@ -182,38 +228,96 @@ fn refused(error: &tokio_postgres::Error) -> Option<String> {
     Some(format!("{reason} ({code})"))
 }
 
+/// What one transaction writes.
+struct Batch<'a> {
+    target: &'a Target,
+    names: &'a [String],
+    shard: i64,
+    work: &'a [Work],
+    applied: &'a [Applied],
+}
+
 impl Session {
     async fn transaction(
         &mut self,
-        work: &[Work],
+        batch: &Batch<'_>,
+        guard: &mut Guard,
         rejected: &mut Vec<Rejected>,
-    ) -> Result<(), tokio_postgres::Error> {
-        if work.is_empty() {
+    ) -> Result<(), Halt> {
+        if batch.work.is_empty() {
             return Ok(());
         }
-        self.client.batch_execute("BEGIN").await?;
-        let done = self.all(work, rejected).await;
+        let done = self.fill(batch, guard, rejected).await;
         if done.is_err() && !self.client.is_closed() {
             // Whatever it says: the first error is the one to tell.
             let _ = self.client.batch_execute("ROLLBACK").await;
         }
         done?;
-        self.client.batch_execute("COMMIT").await
+        self.client.batch_execute("COMMIT").await?;
+        fault::io_point("postgres.commit.after").map_err(Halt::ordered)
     }
 
-    /// Writes all, or halves until what is refused stands alone.
+    /// All of a transaction but its end.
+    async fn fill(
+        &mut self,
+        batch: &Batch<'_>,
+        guard: &mut Guard,
+        rejected: &mut Vec<Rejected>,
+    ) -> Result<(), Halt> {
+        if self.home.is_none() {
+            self.home = home::find(batch.target, &self.client).await?;
+        }
+        let Some(home) = &self.home else {
+            guard.check(&[])?;
+            return Ok(());
+        };
+        let identity = tenure::begin(&self.client, home, batch.names, guard).await?;
+        self.all(batch.work, rejected).await?;
+        if let Some(identity) = identity {
+            self.apply(identity, batch.shard, batch.applied).await?;
+        }
+        fault::io_point("postgres.commit.before").map_err(Halt::ordered)
+    }
+
+    /// Stores how far the records of the batch go.
+    async fn apply(
+        &mut self,
+        identity: &str,
+        shard: i64,
+        applied: &[Applied],
+    ) -> Result<(), tokio_postgres::Error> {
+        if applied.is_empty() {
+            return Ok(());
+        }
+        let statement = match (&self.apply, &self.home) {
+            (Some(statement), _) => statement.clone(),
+            (None, Some(home)) => self.client.prepare(&tenure::apply(home)).await?,
+            (None, None) => return Ok(()),
+        };
+        let roles: Vec<&str> = applied.iter().map(|one| one.role.word()).collect();
+        let topics: Vec<&str> = applied.iter().map(|one| one.topic.as_str()).collect();
+        let partitions: Vec<i64> = applied.iter().map(|one| one.partition.into()).collect();
+        let offsets: Vec<i64> = applied.iter().map(|one| signed(one.next_offset)).collect();
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&identity, &shard, &roles, &topics, &partitions, &offsets];
+        self.client.execute(&statement, &parameters).await?;
+        self.apply = Some(statement);
+        Ok(())
+    }
+
+    /// Writes all after the savepoint `batch`, or halves until what is refused stands alone.
     async fn all(
         &mut self,
         work: &[Work],
         rejected: &mut Vec<Rejected>,
     ) -> Result<(), tokio_postgres::Error> {
         let mut waiting = vec![work];
-        self.client.batch_execute("SAVEPOINT batch").await?;
         while let Some(work) = waiting.pop() {
             let Err(error) = self.write(work).await else {
-                self.client
-                    .batch_execute("RELEASE batch; SAVEPOINT batch")
-                    .await?;
+                if !waiting.is_empty() {
+                    let next = "RELEASE batch; SAVEPOINT batch";
+                    self.client.batch_execute(next).await?;
+                }
                 continue;
             };
             let Some(reason) = refused(&error) else {

@@ -2,18 +2,21 @@
 
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, UnknownColumns, build};
 use crate::sink::testing::{
-    B21_BATCHES, B21_ROWS, Event, b21, envelope, event, fatal, options, rejected, row, settings,
-    table, until, write_all,
+    B21_BATCHES, B21_ROWS, Event, b21, claim, envelope, event, fatal, options, rejected, row,
+    settings, table, until, write_all,
 };
-use crate::sink::{Place, Sink, WriteError, Writer, queue};
+use crate::sink::{Place, Sink, WriteError, Writer, admit, queue};
 use crate::table::Table;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
+
+mod tenure;
 
 const HELLO: &str = "CREATE TABLE hello (id INTEGER PRIMARY KEY, greeting TEXT)";
 
@@ -22,6 +25,7 @@ struct Target {
     _folder: TempDir,
     path: PathBuf,
     settings: SinkSettings,
+    runs: AtomicU32,
 }
 
 impl Target {
@@ -35,6 +39,7 @@ impl Target {
                 ..settings(SinkKind::Sqlite)
             },
             path,
+            runs: AtomicU32::new(0),
             _folder: folder,
         }
     }
@@ -43,20 +48,27 @@ impl Target {
         build(&self.settings, tables, &BTreeMap::new(), 1).unwrap()
     }
 
+    /// The writer of a further run.
     fn writer(&self, tables: &[Table]) -> Box<dyn Writer> {
+        let sink = self.sink(tables);
+
         let place = Place {
-            incarnation: 1,
+            incarnation: 1 + self.runs.fetch_add(1, Ordering::Relaxed),
             worker: 0,
             shard: 0,
         };
-        self.sink(tables).writer(place).unwrap()
+        claim(sink.as_ref(), place.incarnation);
+        sink.writer(place).unwrap()
     }
 
     fn check(&self, tables: &[Table]) -> String {
-        self.sink(tables)
-            .check()
-            .err()
-            .map_or_else(String::new, |error| error.text)
+        let admitted = admit::admit(
+            self.sink(tables).as_ref(),
+            None,
+            true,
+            self.settings.target_not_empty,
+        );
+        admitted.err().map_or_else(String::new, |error| error.text)
     }
 
     /// The rows of a query, columns joined by `|`.
@@ -261,6 +273,7 @@ fn many_rows_through_two_workers() {
     let tables = [table("public.hello")];
     let sink = build(&settings, &tables, &BTreeMap::new(), 1).unwrap();
     sink.check().unwrap();
+    claim(sink.as_ref(), 1);
     let options = queue::QueueOptions {
         workers: 2,
         batch_rows_max: settings.batch_rows_max,

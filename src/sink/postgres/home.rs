@@ -1,0 +1,189 @@
+//! Where the tables of [`crate::sink::ledger`] are in a database: in one schema, so that all jobs on
+//! it find each other.
+//!
+//! Invariant: tables that are there are used wherever they are; new ones are made only when there
+//! are none in the whole database.
+//!
+//! It cannot choose when a schema was copied within a database, unless one of the two is on the
+//! search path.
+
+use super::Target;
+use crate::error::Error;
+use crate::sink::ledger::{APPLIED, CHECKPOINT, TARGET};
+use crate::sink::target::quoted;
+use tokio_postgres::GenericClient;
+
+const FIND: &str = "
+    SELECT n.nspname, c.oid = to_regclass('headwater_target')
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relname = 'headwater_target' AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+     ORDER BY 2 DESC NULLS LAST, 1";
+
+/// Schemas where they could be: the one of the search path, then those of the target tables.
+const SCHEMAS: &str = "
+    SELECT s, has_schema_privilege(s, 'CREATE')
+      FROM (SELECT current_schema()::text AS s, 0 AS place
+             UNION ALL
+            SELECT n.nspname::text, u.place
+              FROM unnest($1::text[]) WITH ORDINALITY AS u(name, place)
+              JOIN pg_class c ON c.oid = to_regclass(u.name)
+              JOIN pg_namespace n ON n.oid = c.relnamespace) AS t
+     WHERE s IS NOT NULL ORDER BY place";
+
+const RIGHTS: &str = "
+    SELECT DISTINCT r FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r,
+                           unnest($1::text[]) AS t
+     WHERE has_table_privilege(to_regclass(t), r) IS NOT TRUE ORDER BY r";
+
+/// The schema of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    /// Quoted.
+    schema: String,
+}
+
+impl Home {
+    fn of(schema: &str) -> Home {
+        Home {
+            schema: quoted(schema),
+        }
+    }
+
+    /// A table of it as it stands in SQL.
+    pub(super) fn table(&self, name: &str) -> String {
+        format!("{}.{name}", self.schema)
+    }
+
+    fn names(&self) -> Vec<String> {
+        [TARGET, APPLIED, CHECKPOINT]
+            .map(|name| self.table(name))
+            .to_vec()
+    }
+
+    /// The statements that make the tables.
+    fn statements(&self) -> [String; 3] {
+        let [target, applied, checkpoint] =
+            [TARGET, APPLIED, CHECKPOINT].map(|name| self.table(name));
+        [
+            format!(
+                "CREATE TABLE IF NOT EXISTS {target} (relation regclass PRIMARY KEY, job text NOT \
+                 NULL, identity text NOT NULL, incarnation bigint NOT NULL, claimant text NOT NULL);"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {applied} (identity text, role text, topic text, \
+                 partition bigint, shard bigint, next_offset bigint NOT NULL, PRIMARY KEY \
+                 (identity, role, topic, partition, shard));"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {checkpoint} (identity text PRIMARY KEY, number bigint \
+                 NOT NULL);"
+            ),
+        ]
+    }
+
+    fn grant(&self, user: &str) -> String {
+        let tables = self.names().join(", ");
+        format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {};",
+            quoted(user)
+        )
+    }
+}
+
+/// The tables of the database, if there are any.
+pub(super) async fn find(
+    target: &Target,
+    client: &impl GenericClient,
+) -> Result<Option<Home>, Error> {
+    let found = client.query(FIND, &[]).await;
+    let found = found.map_err(|error| target.unreachable(&error))?;
+    let schemas: Vec<&str> = found.iter().map(|row| row.get(0)).collect();
+    let on_path = found
+        .first()
+        .is_some_and(|row| row.get::<_, Option<bool>>(1) == Some(true));
+    match schemas.as_slice() {
+        [] => Ok(None),
+        [first, rest @ ..] if on_path || rest.is_empty() => Ok(Some(Home::of(first))),
+        several => Err(
+            Error::refused(format!("{} has {TARGET} more than once", target.name))
+                .line(format!("schemas  {}", several.join(", ")))
+                .line("Each would say for itself who owns a target. Drop the tables headwater_*")
+                .line("of the schema that is a copy."),
+        ),
+    }
+}
+
+/// Whether the tables are there, or can be made, with all rights.
+pub(super) async fn check(
+    target: &Target,
+    client: &impl GenericClient,
+    names: &[String],
+) -> Result<(), Error> {
+    let unreachable = |error| target.unreachable(&error);
+    let user = client.query_one("SELECT current_user::text", &[]).await;
+    let user: String = user.map_err(unreachable)?.get(0);
+    let Some(home) = find(target, client).await? else {
+        return place(target, client, names, &user).await.map(|_| ());
+    };
+    let missing = client.query(RIGHTS, &[&home.names()]).await;
+    let missing: Vec<String> = missing
+        .map_err(unreachable)?
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "the user of sink.url may not use {}",
+        home.names().join(", ")
+    );
+    Err(Error::usage(what)
+        .line(format!("missing  {}", missing.join(", ")))
+        .line("They say which job and which run may write a target. Run as their owner:")
+        .line(home.grant(&user)))
+}
+
+/// The schema where the tables are to be made.
+async fn place(
+    target: &Target,
+    client: &impl GenericClient,
+    names: &[String],
+    user: &str,
+) -> Result<Home, Error> {
+    let schemas = client.query(SCHEMAS, &[&names]).await;
+    let schemas = schemas.map_err(|error| target.unreachable(&error))?;
+    if let Some(row) = schemas.iter().find(|row| row.get(1)) {
+        return Ok(Home::of(row.get(0)));
+    }
+    let found: Vec<&str> = schemas.iter().map(|row| row.get(0)).collect();
+    let home = Home::of(found.first().copied().unwrap_or("public"));
+    let what = format!(
+        "the user of sink.url may not create a table in {}",
+        target.name
+    );
+    let mut error = Error::usage(what)
+        .line(format!("schemas  {}", found.join(", ")))
+        .line("Beside the target three small tables are kept: which job and run may write, and")
+        .line("how far they are. Grant CREATE on a schema, or run once as its owner:");
+    for statement in home.statements() {
+        error = error.line(statement);
+    }
+    Err(error.line(home.grant(user)))
+}
+
+/// The tables, made when there are none; within the transaction of `client`.
+pub(super) async fn ensure(
+    target: &Target,
+    client: &impl GenericClient,
+    names: &[String],
+) -> Result<Home, Error> {
+    if let Some(home) = find(target, client).await? {
+        return Ok(home);
+    }
+    let user = target.config.get_user().unwrap_or("…");
+    let home = place(target, client, names, user).await?;
+    let made = client.batch_execute(&home.statements().concat()).await;
+    made.map_err(|error| target.unreachable(&error))?;
+    Ok(home)
+}
