@@ -23,7 +23,7 @@ use crate::services::{Services, print_tail, wait_until};
 /// Id of the generation whose READs the snapshot topic holds.
 pub(crate) const GENERATION: &str = "g1";
 const PARTITIONS: i32 = 4;
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The running services with a scenario's database, its table and its live connector.
 pub(crate) struct Benchmark {
@@ -77,7 +77,7 @@ impl Benchmark {
         benchmark.kafka.create_topics(&[
             (&benchmark.mutations(), PARTITIONS),
             (&benchmark.snapshot(), PARTITIONS),
-            (&format!("{name}_snap.notifications"), 1),
+            (&benchmark.notifications(), 1),
             (&format!("__debezium-heartbeat.{name}"), 1),
         ]);
         benchmark.start_live();
@@ -110,6 +110,10 @@ impl Benchmark {
     /// Topic of the private snapshot.
     pub(crate) fn snapshot(&self) -> String {
         format!("{}_snap.public.hello", self.name)
+    }
+
+    fn notifications(&self) -> String {
+        format!("{}_snap.notifications", self.name)
     }
 
     /// A folder for the scenario's files.
@@ -153,13 +157,36 @@ impl Benchmark {
 
     /// Waits until Kafka has every READ. The snapshot connector must not be disturbed before: it
     /// would begin again.
+    ///
+    /// Its offsets alone do not show it: those of its first notifications, stored before its first
+    /// READ, look as those at its end do. So the READs are counted, too.
     pub(crate) fn wait_for_reads(&self, alive: &mut impl FnMut()) {
         let snap = self.snap();
         wait_until("the snapshot connector to finish", WAIT_MAX, || {
             alive();
             self.connect.running(&snap)?;
-            self.connect.snapshot_finished(&snap)
+            self.connect.snapshot_finished(&snap)?;
+            let scanned = self.rows_scanned().ok_or("it has not read its table")?;
+            let found = self.kafka.count(&self.snapshot());
+            if found >= scanned {
+                Ok(())
+            } else {
+                Err(format!("{found} READs of {scanned}"))
+            }
         });
+    }
+
+    /// The rows of the table, by the snapshot's own count, once it has read them.
+    fn rows_scanned(&self) -> Option<i64> {
+        let mut rows = None;
+        self.kafka.values(&self.notifications(), |_, value| {
+            let note: Value = serde_json::from_slice(value).expect("Debezium writes JSON");
+            if note["type"] == "TABLE_SCAN_COMPLETED" {
+                let total = note["additional_data"]["total_rows_scanned"].as_str();
+                rows = total.and_then(|total| total.parse().ok());
+            }
+        });
+        rows
     }
 
     /// Waits until the mutation topic is final and ends the snapshot topic; the writers, which
@@ -232,7 +259,7 @@ impl Benchmark {
     fn snapshot_connector(&self) -> Value {
         let mut config = self.connector(include_str!("../services/connectors/snapshot.json"));
         config["topic.prefix"] = json!(format!("{}_snap", self.name));
-        config["notification.sink.topic.name"] = json!(format!("{}_snap.notifications", self.name));
+        config["notification.sink.topic.name"] = json!(self.notifications());
         config
     }
 

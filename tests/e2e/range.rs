@@ -21,7 +21,7 @@ use crate::benchmark::Benchmark;
 use crate::postgres::Load;
 
 /// The first key of the range; those of the snapshot are below.
-pub(crate) const FIRST: u64 = 10_001;
+const FIRST: u64 = 10_001;
 const KEYS: u64 = 40;
 const WRITES_PER_SECOND: u64 = 150;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -45,9 +45,17 @@ pub(crate) fn load(seconds: u64, deletes_percent: u64) -> Load {
     }
 }
 
-/// The number that was drawn last.
-pub(crate) fn last_number(benchmark: &Benchmark) -> u64 {
-    benchmark.number("select last_value from public.hello_number")
+/// Writes one row, on a key that the writer leaves alone; returns its number.
+pub(crate) fn write_one(benchmark: &Benchmark) -> u64 {
+    let id = FIRST + KEYS;
+    benchmark.sql(&format!(
+        "insert into public.hello values ({id}, 'number ' || nextval('public.hello_number'))
+         on conflict (id) do update set greeting = excluded.greeting"
+    ));
+    let greeting = benchmark.sql(&format!(
+        "select greeting from public.hello where id = {id}"
+    ));
+    number(&greeting).expect("written above")
 }
 
 fn number(greeting: &str) -> Option<u64> {
