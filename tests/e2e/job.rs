@@ -33,7 +33,6 @@ pub(crate) struct Job {
     /// Name of the job, of its sink database, and of the schema that shows its table.
     pub(crate) name: &'static str,
     folder: PathBuf,
-    reads_per_second_max: u64,
     starts: usize,
     /// Those of the last start.
     processes: Vec<Process>,
@@ -83,12 +82,7 @@ impl Layout {
 
 impl Job {
     /// Makes the sink database and the configuration, to which `more` is added.
-    pub(crate) fn create(
-        benchmark: &Benchmark,
-        name: &'static str,
-        reads_per_second_max: u64,
-        more: &str,
-    ) -> Self {
+    pub(crate) fn create(benchmark: &Benchmark, name: &'static str, more: &str) -> Self {
         create_sink(benchmark, name);
         let folder = benchmark.folder().join(name);
         fs::create_dir(&folder).expect("the folder of the services can be written");
@@ -97,21 +91,23 @@ impl Job {
         Self {
             name,
             folder,
-            reads_per_second_max,
             starts: 0,
             processes: Vec::new(),
         }
     }
 
-    /// Starts the binary. None of an earlier start may be left.
-    pub(crate) fn start(&mut self, layout: Layout, flags: &[&str]) {
+    /// Starts the binary, to emit or drop so many READs a second. None of an earlier start may be
+    /// left.
+    pub(crate) fn start(&mut self, layout: Layout, reads_per_second_max: u64, flags: &[&str]) {
         self.starts += 1;
         let hosts: String = (0..layout.processes)
             .map(|_| format!("127.0.0.1:{}\n", free_port()))
             .collect();
         fs::write(self.folder.join("hosts.txt"), hosts).expect("the folder can be written");
+        let rate = format!("{READ_RATE_KEY}={reads_per_second_max}");
+        let flags = [&["--set", &rate], flags].concat();
         self.processes = (0..layout.processes)
-            .map(|number| self.spawn(layout, number, flags))
+            .map(|number| self.spawn(layout, number, &flags))
             .collect();
     }
 
@@ -122,11 +118,7 @@ impl Job {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         command
             .args(["run", "--once", "--json", "-c", "headwater.toml"])
-            .args(["-w", &layout.workers.to_string()])
-            .args([
-                "--set",
-                &format!("{READ_RATE_KEY}={}", self.reads_per_second_max),
-            ]);
+            .args(["-w", &layout.workers.to_string()]);
         if layout.processes > 1 {
             command.args(["-n", &layout.processes.to_string()]).args([
                 "-p",

@@ -9,7 +9,8 @@
 //! scenarios share one set of them, one after the other.
 //!
 //! `HEADWATER_E2E_SECONDS=100` gives the published length, `HEADWATER_E2E_RATE=0` writers without
-//! a limit, `HEADWATER_E2E_DELETES=0` upserts alone, `HEADWATER_E2E_SEED` the moments of the kills.
+//! a limit, `HEADWATER_E2E_DELETES=0` upserts alone; `HEADWATER_E2E_KILLS` is the number of kills and
+//! `HEADWATER_E2E_SEED` their moments.
 
 mod benchmark;
 mod job;
@@ -38,6 +39,8 @@ use crate::services::Services;
 const KEYS: u64 = 10_000;
 /// How long READs go on after the last write, at least: else a later write hides a stale row.
 const READS_AFTER_WRITES_SECONDS: u64 = 4;
+/// Of the published benchmark.
+const LAYOUT: Layout = Layout::new(1, 2);
 
 /// The services, started by the first scenario and stopped when the last one lets go of them.
 /// Scenarios that wait hold them, too.
@@ -70,7 +73,7 @@ fn the_services_deliver_every_mutation_and_every_read() {
         written.snapshot_records, 1_004,
         "and an end in each partition: {written:?}"
     );
-    assert!(written.transactions > 500, "{written:?}");
+    assert!(written.transactions > 50, "{written:?}");
     let transactions = i64::try_from(written.transactions).expect("a count");
     assert_eq!(
         written.mutation_records,
@@ -91,13 +94,14 @@ fn the_sink_equals_the_source_and_without_markers_it_does_not() {
     let reads_seconds = seconds * 9 / 10 + READS_AFTER_WRITES_SECONDS;
     let reads_per_second_max = KEYS / reads_seconds;
     let benchmark = Benchmark::prepare(services, "benchmark", KEYS);
-    let mut healthy = Job::create(&benchmark, "healthy", reads_per_second_max, "");
-    healthy.start(Layout::new(1, 2), &[]);
+    let mut healthy = Job::create(&benchmark, "healthy", "");
+    healthy.start(LAYOUT, reads_per_second_max, &[]);
     let written = benchmark.write(load, || healthy.assert_running());
     // On the same topics, once they are whole: its READs come after the mutations, also where a
     // busy machine brings mutations late, which would hide every stale row.
-    let mut sick = Job::create(&benchmark, "sick", KEYS / READS_AFTER_WRITES_SECONDS, "");
-    sick.start(Layout::new(1, 2), &["--without-markers"]);
+    let mut sick = Job::create(&benchmark, "sick", "");
+    let rate = KEYS / READS_AFTER_WRITES_SECONDS;
+    sick.start(LAYOUT, rate, &["--without-markers"]);
     let limit = Duration::from_secs(2 * seconds + 60);
     let summary = healthy.summary(limit);
     let sick_summary = sick.summary(limit);

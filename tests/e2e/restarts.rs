@@ -23,7 +23,7 @@ use crate::{KEYS, alone, services};
 /// Whether a start goes on where the last checkpoint was.
 const RESTORES: bool = true;
 /// Whether no row may be seen to go back over a kill (the replay fold).
-const NO_ROW_GOES_BACK: bool = false;
+const NO_ROW_GOES_BACK: bool = true;
 
 /// What the job is started on, in turn.
 const LAYOUTS: [Layout; 4] = [
@@ -35,6 +35,8 @@ const LAYOUTS: [Layout; 4] = [
 /// How long after its last write the range may still be repeated by Debezium, whose position is
 /// stored each second.
 const RANGE_QUIET_SECONDS: u64 = 2;
+/// How long the last start takes for the READs that are left, at most.
+const READS_AT_THE_END_SECONDS: u64 = 4;
 /// How long peers of a killed process have to end by themselves.
 const PEERS_MAX: Duration = Duration::from_secs(3);
 
@@ -57,6 +59,7 @@ struct Scenario<'a> {
     job: Job,
     reader: Reader,
     random: Random,
+    reads_per_second_max: u64,
     begun: Instant,
     started: Instant,
     layout: Layout,
@@ -70,16 +73,18 @@ struct Scenario<'a> {
 }
 
 impl<'a> Scenario<'a> {
-    fn begin(benchmark: &'a Benchmark, mut job: Job, seed: u64) -> Self {
+    fn begin(benchmark: &'a Benchmark, mut job: Job, plan: &Plan) -> Self {
         let reader = Reader::start(benchmark.postgres.url(job.name));
         let layout = LAYOUTS[0];
-        job.start(layout, &[]);
+        let reads_per_second_max = plan.reads_per_second_max();
+        job.start(layout, reads_per_second_max, &[]);
         reader.seen().starts += 1;
         Self {
             benchmark,
             job,
             reader,
-            random: Random(seed),
+            random: Random(plan.seed),
+            reads_per_second_max,
             begun: Instant::now(),
             started: Instant::now(),
             layout,
@@ -115,6 +120,7 @@ impl<'a> Scenario<'a> {
     /// Once more, with the snapshot at its end and perhaps not read to it, unless the job was
     /// faster.
     fn kill_at_the_end(&mut self) {
+        self.reads_per_second_max = KEYS / READS_AT_THE_END_SECONDS;
         let pause = self.random.below(1_000);
         thread::sleep(Duration::from_millis(pause));
         if self.job.is_running() {
@@ -151,7 +157,7 @@ impl<'a> Scenario<'a> {
         self.layout = LAYOUTS[kills % LAYOUTS.len()];
         self.reader.seen().starts += 1;
         self.started = Instant::now();
-        self.job.start(self.layout, &[]);
+        self.job.start(self.layout, self.reads_per_second_max, &[]);
         let more = json!({
             "one_process_of_it": one,
             "layout": before.text(),
@@ -211,7 +217,6 @@ struct Plan {
     /// Of each third of the writes.
     third_seconds: u64,
     rate_per_second: u64,
-    reads_per_second_max: u64,
     deletes_percent: u64,
     kills: u64,
 }
@@ -228,8 +233,6 @@ impl Plan {
             third_seconds: seconds / 3,
             // About one write a key: restarts make the time longer.
             rate_per_second: from_env("HEADWATER_E2E_RATE", KEYS / seconds),
-            // Each start and each restart of a service makes the READs end later than that.
-            reads_per_second_max: KEYS / seconds,
             deletes_percent: from_env("HEADWATER_E2E_DELETES", 10),
             // One each three seconds of writes.
             kills: from_env("HEADWATER_E2E_KILLS", seconds / 3).div_ceil(3),
@@ -238,6 +241,15 @@ impl Plan {
 
     fn load(&self, seconds: u64) -> Load {
         Load::new(KEYS, seconds, self.rate_per_second, self.deletes_percent)
+    }
+
+    /// Of every start but the last, so that each has READs left, however long restarts take.
+    fn reads_per_second_max(&self) -> u64 {
+        let seconds = self.third_seconds * 3;
+        match self.kills {
+            0 => KEYS / seconds,
+            _ => KEYS / seconds / 4,
+        }
     }
 
     /// What the job's configuration says beside its topics and its sink.
@@ -258,10 +270,9 @@ fn kills_and_restarts_of_everything_leave_no_row_different() {
     let plan = Plan::from_env();
     let benchmark = Benchmark::prepare(services, "restarts", KEYS);
     range::prepare(&benchmark);
-    let rate = plan.reads_per_second_max;
-    let job = Job::create(&benchmark, "restarts_sink", rate, &plan.config());
+    let job = Job::create(&benchmark, "restarts_sink", &plan.config());
     let begun = Instant::now();
-    let mut scenario = Scenario::begin(&benchmark, job, plan.seed);
+    let mut scenario = Scenario::begin(&benchmark, job, &plan);
     let writers = write_through_restarts(&mut scenario, &plan);
     let transactions = writers.iter().map(Pgbench::transactions).sum();
     let written = benchmark.settle(begun, transactions, &mut || scenario.job.assert_running());
@@ -286,7 +297,7 @@ fn kills_and_restarts_of_everything_leave_no_row_different() {
                 "snapshot_records": written.snapshot_records,
                 "source_rows": benchmark.number("select count(*) from public.hello"),
             },
-            "reads_per_second_max": rate,
+            "reads_per_second_max": plan.reads_per_second_max(),
             "events": scenario.events,
             "last_start": summary,
             "outcome": outcome.json(),

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const PORT_MIN: u32 = 20_000;
 const PORT_COUNT: u32 = 12_000;
 const START_TRIES: u32 = 3;
+/// A machine that compiles at the same time has taken more than 60 s.
+const START_SECONDS_MAX: &str = "180";
 /// Connect first: it talks to both others.
 const STOP_ORDER: [&str; 3] = ["connect", "postgres", "kafka"];
 const LOG_TAIL_LINES: usize = 30;
@@ -146,6 +148,7 @@ impl Services {
             .arg(self.data(name))
             .arg(port.to_string())
             .args(more)
+            .env("START_LIMIT", START_SECONDS_MAX)
             .stdin(Stdio::null())
             .output()
             .expect("bash is there");
