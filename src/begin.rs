@@ -19,12 +19,13 @@ use crate::job::{Partitions, topic_names};
 use crate::lease::{self, Lease};
 use crate::run;
 use crate::sink::admit::admit;
-use crate::sink::{Claim, Claimed, Sink};
+use crate::sink::{Applied, Claim, Claimed, Sink};
 use crate::store::Store;
 use crate::table::{Role, Table};
 use crate::topic::resume::{resumable, same_topic};
 use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub struct Begun {
     pub fresh: bool,
     /// What the target answered.
     pub claimed: Claimed,
+    /// How far the target is beyond the checkpoint.
+    pub replay: Vec<Applied>,
     /// Shows others that this run lives.
     pub lease: Lease,
 }
@@ -113,12 +116,50 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     })?;
     crate::fault::point("claim.target.after")?;
     manifest.target.clone_from(&claimed.identity);
+    let replay = replay(terms, &mut manifest, &claimed.applied)?;
     Ok(Begun {
         manifest,
         fresh,
         claimed,
+        replay,
         lease,
     })
+}
+
+/// What the target has seen of each partition beyond the checkpoint, and the log still holds.
+fn replay(
+    terms: &Terms<'_>,
+    manifest: &mut Manifest,
+    applied: &[Applied],
+) -> Result<Vec<Applied>, Error> {
+    let mut replay = Vec::new();
+    for seen in applied {
+        let same = |state: &&mut PartitionState| {
+            state.role == seen.role
+                && state.topic == seen.topic
+                && state.partition == seen.partition
+        };
+        let Some(state) = manifest.offsets.iter_mut().find(same) else {
+            continue;
+        };
+        if seen.next_offset <= state.next_offset {
+            continue;
+        }
+        if crate::fault::planted("progress-skips") {
+            state.next_offset = seen.next_offset;
+            continue;
+        }
+        let ranges = terms.topics.ranges(&seen.topic)?;
+        let high = ranges
+            .get(seen.partition as usize)
+            .map_or(0, |range| range.high);
+        let next_offset = seen.next_offset.min(high);
+        replay.push(Applied {
+            next_offset,
+            ..seen.clone()
+        });
+    }
+    Ok(replay)
 }
 
 /// Greater than that of every run before. A damaged manifest can hide one number at most.
@@ -284,6 +325,13 @@ pub fn partitions(manifest: &Manifest) -> Partitions {
     }
 }
 
+/// What process 0 leaves for the others.
+#[derive(Serialize, Deserialize)]
+struct Announced {
+    manifest: u64,
+    replay: Vec<Applied>,
+}
+
 fn up(job: &str, start: &str) -> String {
     format!("{job}/up/{start}")
 }
@@ -293,27 +341,34 @@ fn up(job: &str, start: &str) -> String {
 ///
 /// # Errors
 /// When the store cannot be written.
-pub fn announce(store: &Store, manifest: &Manifest, start: &str) -> Result<(), Error> {
-    let job = &manifest.job;
+pub fn announce(store: &Store, begun: &Begun, start: &str) -> Result<(), Error> {
+    let job = &begun.manifest.job;
     for old in store.list(&up(job, ""))? {
         store.delete(&old.name)?;
     }
     crate::fault::point("claim.announce.before")?;
-    store.put(&up(job, start), manifest.number.to_string().as_bytes())
+    let announced = Announced {
+        manifest: begun.manifest.number,
+        replay: begun.replay.clone(),
+    };
+    let text = serde_json::to_vec(&announced).expect("plain data");
+    store.put(&up(job, start), &text)
 }
 
 /// A process other than 0 reads it back: proof that all have one store.
 ///
 /// # Errors
 /// When it is not there in time: a store that only this host has.
-pub fn follow(store: &Store, job: &str, start: &str) -> Result<Manifest, Error> {
+pub fn follow(store: &Store, job: &str, start: &str) -> Result<(Manifest, Vec<Applied>), Error> {
     let until = Instant::now() + FOLLOW_WAIT;
     let object = up(job, start);
     loop {
-        let number = store.get(&object)?;
-        let number = number.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
-        if let Some(number) = number {
-            return checkpoint::load(store, job, number);
+        if let Some(text) = store.get(&object)? {
+            let announced: Announced = serde_json::from_slice(&text).map_err(|error| {
+                Error::failed(format!("{object} in {} cannot be read", store.place())).line(error)
+            })?;
+            let manifest = checkpoint::load(store, job, announced.manifest)?;
+            return Ok((manifest, announced.replay));
         }
         if Instant::now() >= until {
             return Err(

@@ -131,6 +131,7 @@ mod tests {
 
     fn end(mutations: bool, partition: u32, tick: u64) -> PartitionEnd {
         PartitionEnd {
+            replayed: false,
             mutations,
             topic: "t".to_owned(),
             partition,

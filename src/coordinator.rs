@@ -22,7 +22,7 @@ use crate::topic::growth::growth_error;
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::report::Reports;
 use headwater_operators::source::PartitionEnd;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use timely::dataflow::ProbeHandle;
@@ -83,6 +83,8 @@ pub struct Coordinator {
     generation: Option<(u32, u64)>,
     generation_id: String,
     checkpointer: Option<Checkpointer>,
+    /// Partitions whose replay was not read to its end, and the last tick of those that were.
+    replaying: (BTreeSet<(bool, String, u32)>, u64),
 }
 
 impl Coordinator {
@@ -106,6 +108,11 @@ impl Coordinator {
             Command::Freeze(ends) => ends.len() == partitions.snapshot.len(),
             _ => false,
         });
+        let replaying = resumed.replay.iter().map(|applied| {
+            let mutations = applied.role == Role::Mutations;
+            (mutations, applied.topic.clone(), applied.partition)
+        });
+        let replaying = replaying.collect();
         let checkpointer = job.checkpoints.as_ref().and_then(|to| {
             Checkpointer::new(to, &job.topics, workers, &job.panel)
                 .inspect_err(|error| job.failures.report(error.clone()))
@@ -133,6 +140,7 @@ impl Coordinator {
             generation,
             generation_id: job.generation_id.clone(),
             checkpointer,
+            replaying: (replaying, 0),
         }
     }
 
@@ -160,7 +168,11 @@ impl Coordinator {
             return Vec::new();
         }
         for end in std::mem::take(&mut observed.ends) {
-            self.completion.partition_end(end);
+            if end.replayed {
+                commands.extend(self.replayed(end));
+            } else {
+                self.completion.partition_end(end);
+            }
         }
         let counts = Counts::sum(observed.reports.borrow().values());
         let stop_asked = counts.stop;
@@ -196,6 +208,14 @@ impl Coordinator {
             commands.push(Command::Verdict { exit_code });
         }
         commands
+    }
+
+    /// A partition was read again as far as the target had seen it; the command when all were.
+    fn replayed(&mut self, end: PartitionEnd) -> Option<Command> {
+        let (waiting, through) = &mut self.replaying;
+        *through = end.tick.max(*through);
+        let last = waiting.remove(&(end.mutations, end.topic, end.partition)) && waiting.is_empty();
+        last.then_some(Command::Replayed { through: *through })
     }
 
     /// Compares what the processes know of the keys: the two topics of a table may be read in two

@@ -7,20 +7,18 @@
 //! It cannot: run in several processes (see [`crate::run::run`]), draw progress, or handle signals;
 //! [`crate::job::Panel`] shows and stops a job.
 
+use crate::assemble::{GoesOn, How, assemble};
 use crate::begin::{self, Terms};
-use crate::checkpoint;
 use crate::cli::{ClusterArgs, RunArgs};
-use crate::clock::{Continued, RunningTime};
+use crate::clock::RunningTime;
 use crate::config::choices::SinkKind;
 use crate::config::{Config, Origin};
 use crate::error::Error;
 use crate::failure::Failures;
-use crate::job::{Finish, Job, Panel};
-use crate::key::KeyGate;
+use crate::job::{Finish, Job};
 use crate::launch;
 use crate::outcome::judge;
-use crate::run::{self, FIRST_GENERATION, settings};
-use crate::sink::queue::{QueueOptions, start};
+use crate::run::{self, settings};
 use crate::sink::{Sink, settings as sink_settings};
 use crate::store::Store;
 use crate::summary::Summary;
@@ -124,7 +122,7 @@ impl Embedded {
             false => Store::memory(),
         };
         let failures = Arc::new(Failures::default());
-        let begun = begin::lead(&Terms {
+        let terms = Terms {
             config: &config,
             tables: &tables,
             topics: &*topics,
@@ -134,50 +132,23 @@ impl Embedded {
             failures: &failures,
             from_checkpoint: None,
             accept_partitions: None,
-        })?;
-        let manifest = begun.manifest;
-        let panel = Arc::new(Panel::default());
-        let failed = Arc::clone(&failures);
-        let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let options = QueueOptions {
-            incarnation: manifest.incarnation,
-            first_worker: 0,
-            workers: self.workers,
-            batch_rows_max: bounded(config.sink.batch_rows_max),
-            batch_bytes_max: bounded(config.sink.batch_bytes_max.0),
-            tables: tables.clone().into(),
-            quarantine_dir: run::quarantine_dir(&config),
-            dead_letter: None,
-            on_failure: Arc::new(move |error| failed.report(error)),
         };
-        let queues = start(&*sink, &options)?;
+        let begun = begin::lead(&terms)?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
-        let resumed = checkpoint::resume(&store, &manifest, 0..self.workers, self.workers)?;
-        let mut checkpoints =
-            run::checkpoints(&config, &sink, &store, &manifest, &panel, &failures)?;
-        checkpoints.lease = Some(begun.lease);
-        let gate = KeyGate::new(&tables);
-        gate.restore(&manifest.shapes);
-        Ok(Arc::new(Job {
-            gate: Arc::new(gate),
-            tables,
-            partitions: begin::partitions(&manifest),
-            generation_id: FIRST_GENERATION.to_owned(),
-            topics,
-            outlet: run::outlets(queues, 0),
-            clock: Arc::new(Continued {
-                from_ms: manifest.time.now_ms,
-                clock: Arc::clone(&self.clock),
-            }),
-            settings,
+        let how = How {
             first_worker: 0,
-            secret: run::secret(&manifest)?,
-            failures,
-            panel,
-            resumed,
-            checkpoints: self.keeps.then_some(checkpoints),
-        }))
+            workers: self.workers,
+            clock: Arc::clone(&self.clock),
+            settings,
+            keeps: self.keeps,
+        };
+        let from = GoesOn {
+            manifest: begun.manifest,
+            replay: begun.replay,
+            lease: Some(begun.lease),
+        };
+        assemble(&terms, &topics, &sink, from, how).map(|(job, _)| job)
     }
 
     /// Makes the job and runs it to its end.

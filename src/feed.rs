@@ -22,7 +22,7 @@ use crate::key::KeyGate;
 use crate::table::Role;
 use crate::topic::{Assignment, RawRecord, Reader, Topics, Waker};
 use ends::Ends;
-use headwater_operators::control::Command;
+use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::record::{Op, RecordRef};
 use headwater_operators::source::{Feed, PartitionEnd, Polled};
 use rate::Rate;
@@ -30,6 +30,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// For a planted bug alone: offsets are taken so many polls after the cut, behind the markers.
+const LATE_POLLS: u32 = 10;
 
 /// What one feed has read.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +77,10 @@ pub struct FeedConfig {
     pub gate: Arc<KeyGate>,
     /// Where its parts of checkpoints go.
     pub outbox: Outbox,
+    /// How far the target had seen these partitions before a restart.
+    pub replay: Vec<PartitionTarget>,
+    /// Bytes that a replay may have in flight beyond the budget.
+    pub replay_bytes_max: usize,
 }
 
 /// See the module.
@@ -85,11 +92,15 @@ pub struct TopicFeed {
     ends: Ends,
     generation: u32,
     rate: Option<Rate>,
+    stopping: bool,
     stopped: bool,
     troubled: bool,
     placeholders: Placeholders,
+    /// What the target had seen before a restart, until it is read again.
+    replays: Ends,
+    replaying: bool,
     /// For a planted bug alone: a cut whose offsets are taken too late.
-    late_cut: Option<u64>,
+    late_cut: Option<(u64, u32)>,
 }
 
 impl TopicFeed {
@@ -102,6 +113,8 @@ impl TopicFeed {
             topics.push(topic.expect("assignments are made from the topics of the tables"));
         }
         let ends = Ends::new(&config.assignments);
+        let mut replays = Ends::new(&config.assignments);
+        replays.set(&config.replay);
         let rate = config.records_per_second_max.map(Rate::new);
         let reader = None;
         let generation = 0;
@@ -113,9 +126,12 @@ impl TopicFeed {
             ends,
             generation,
             rate,
+            stopping: false,
             stopped: false,
             placeholders: Placeholders::default(),
             troubled: false,
+            replaying: replays.waiting(),
+            replays,
             late_cut: None,
         };
         if feed.config.role == Role::Mutations {
@@ -135,6 +151,19 @@ impl TopicFeed {
         {
             Ok(reader) => self.reader = Some(reader),
             Err(error) => self.fail(error),
+        }
+    }
+
+    /// For a planted bug alone: the cut, some polls after its command.
+    fn cut_late(&mut self) {
+        match &mut self.late_cut {
+            Some((_, polls)) if *polls > 0 => *polls -= 1,
+            Some((number, _)) => {
+                let number = *number;
+                self.late_cut = None;
+                self.cut(number);
+            }
+            None => {}
         }
     }
 
@@ -212,7 +241,8 @@ impl TopicFeed {
         budget_bytes: usize,
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<usize, Error> {
-        let Some(rate) = self.rate.as_mut() else {
+        let throttled = self.rate.as_mut().filter(|_| !self.replays.waiting());
+        let Some(rate) = throttled else {
             let bytes = self.read(budget_bytes, give)?;
             self.config.counters.borrow_mut().behind = bytes > 0;
             return Ok(bytes);
@@ -260,11 +290,20 @@ impl Feed for TopicFeed {
                 self.ends.set(targets);
             }
             Command::Checkpoint { number } => match fault::planted("offsets-ahead") {
-                true => self.late_cut = Some(*number),
+                true => self.late_cut = Some((*number, LATE_POLLS)),
                 false => self.cut(*number),
             },
-            Command::Stop => self.stopped = true,
+            Command::Replayed { .. } => self.replaying = false,
+            Command::Stop => self.stopping = true,
             _ => {}
+        }
+    }
+
+    fn extra_bytes(&self) -> usize {
+        if self.replaying {
+            self.config.replay_bytes_max
+        } else {
+            0
         }
     }
 
@@ -275,20 +314,22 @@ impl Feed for TopicFeed {
         give: &mut dyn FnMut(RecordRef<'_>),
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
+        // A replay is read to its end first: what the sink holds of it would never be written.
+        self.stopped |= self.stopping && !self.replays.waiting();
         if self.stopped {
-            if let Some(number) = self.late_cut.take() {
+            if let Some((number, _)) = self.late_cut.take() {
                 self.cut(number);
             }
             return Polled::Idle;
         }
         match self.read_limited(tick, budget_bytes, give) {
             Ok(bytes) => {
-                if let Some(number) = self.late_cut.take() {
-                    self.cut(number);
-                }
+                self.cut_late();
                 if let Some(reader) = &self.reader {
                     let mutations = self.config.role == Role::Mutations;
-                    self.ends.reached(&**reader, mutations, tick, ends);
+                    let at = (mutations, tick);
+                    self.ends.reached(&**reader, at, false, ends);
+                    self.replays.reached(&**reader, at, true, ends);
                 }
                 if bytes > 0 {
                     Polled::More

@@ -7,6 +7,7 @@ use crate::checkpoint::{Checkpoints, Resumed, Saved};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::key::KeyGate;
+use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
 use crate::topic::{Assignment, Topics, Waker};
@@ -89,6 +90,8 @@ pub struct Job {
     pub panel: Arc<Panel>,
     /// What it goes on from.
     pub resumed: Resumed,
+    /// What the sinks of this process hold until it is read again.
+    pub replay: Arc<Replay>,
     /// Where checkpoints go; none are taken without.
     pub checkpoints: Option<Checkpoints>,
 }

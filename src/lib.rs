@@ -2,6 +2,7 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+pub mod assemble;
 pub mod begin;
 pub mod check;
 pub mod checkpoint;

@@ -8,39 +8,38 @@ pub mod settings;
 mod setup;
 mod troubles;
 
-use crate::begin::{self, Terms};
-use crate::checkpoint::{self, Checkpoints, Manifest};
+use crate::assemble::{GoesOn, How, assemble};
+use crate::begin::Terms;
 use crate::cli::{self, RunArgs};
 use crate::clock::RunningTime;
 use crate::cluster;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::job::{Job, MakeOutlet, Panel, Partitions, Shown, topic_names};
-use crate::key::KeyGate;
+use crate::job::{Job, Partitions, Shown, topic_names};
 use crate::launch;
-use crate::lease::Lease;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
 use crate::signals::Stop;
-use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkState, SinkWatch};
-use crate::sink::{Sink, settings as sink_settings};
+use crate::sink::queue::{SinkState, SinkWatch};
+use crate::sink::settings as sink_settings;
 use crate::store::Store;
 use crate::summary::Summary;
 use crate::table::{Role, Table};
-use crate::topic::growth::{GrowthWatch, watch_growth};
+use crate::topic::growth::watch_growth;
 use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
-use headwater_operators::sink::Outlet;
 use place::Place;
 use setup::Setup;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use troubles::Troubles;
 
+/// What is said of a replay that is too large.
+const STREAMS: &str = "it is larger than limits.replay_bytes_max, so it is written as it comes: \
+    readers of the target may see rows go back until the job has caught up";
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
@@ -80,115 +79,34 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         accept_partitions: args.accept_partitions,
     };
     let mut place = Place::find(&terms, &args.cluster)?;
-    let lease = place.lease.take();
-    let started = start(terms, &topics, &sink, &place, lease, args);
-    let (job, sink_watch, _growth) = started.inspect_err(|_| {
+    let from = GoesOn {
+        manifest: place.manifest.clone(),
+        replay: std::mem::take(&mut place.replay),
+        lease: place.lease.take(),
+    };
+    let workers = args.cluster.workers;
+    let how = How {
+        first_worker: args.cluster.process * workers,
+        workers,
+        clock: Arc::new(RunningTime::start()),
+        settings: settings::job(&config, args),
+        keeps: true,
+    };
+    let assembled = assemble(&terms, &topics, &sink, from, how);
+    let (job, sink_watch) = assembled.inspect_err(|_| {
         // Dropping it would wait for peers, who wait for this process.
         std::mem::forget(place.cluster.take());
     })?;
-    setup.over();
-    execute(&job, place, args, &stop, sink_watch.as_ref())?;
-    finish(&job, args, &stop, began.elapsed())
-}
-
-/// Everything that runs, from what the run goes on from.
-fn start(
-    terms: Terms<'_>,
-    topics: &Arc<dyn Topics>,
-    sink: &Arc<dyn Sink>,
-    place: &Place,
-    lease: Option<Lease>,
-    args: &RunArgs,
-) -> Result<(Arc<Job>, Option<SinkWatch>, GrowthWatch), Error> {
-    let Terms {
-        config,
-        tables,
-        store,
-        ..
-    } = terms;
-    let failures = Arc::clone(terms.failures);
-    let manifest = &place.manifest;
-    let partitions = begin::partitions(manifest);
-    let growing = Arc::clone(&failures);
-    let growth = watch_growth(
-        Arc::clone(topics),
-        counts(&partitions.mutations),
+    let growing = Arc::clone(&job.failures);
+    let _growth = watch_growth(
+        Arc::clone(&job.topics),
+        counts(&job.partitions.mutations),
         GROWTH_EVERY,
         move |error| growing.report(error),
     )?;
-    let (workers, processes) = (args.cluster.workers, args.cluster.processes);
-    let first_worker = args.cluster.process * workers;
-    let queues = queues(
-        config,
-        tables,
-        &**sink,
-        manifest.incarnation,
-        args,
-        &failures,
-    )?;
-    let sink_watch = queues.first().map(SinkQueue::watch);
-    let panel = Arc::new(Panel::default());
-    let mut resumed = checkpoint::resume(
-        store,
-        manifest,
-        first_worker..first_worker + workers,
-        workers * processes,
-    )?;
-    resumed.applied.clone_from(&place.applied);
-    let mut checkpoints = checkpoints(config, sink, store, manifest, &panel, &failures)?;
-    checkpoints.lease = lease;
-    let gate = KeyGate::new(tables);
-    gate.restore(&manifest.shapes);
-    let job = Arc::new(Job {
-        gate: Arc::new(gate),
-        tables: tables.to_vec(),
-        partitions,
-        generation_id: FIRST_GENERATION.to_owned(),
-        topics: Arc::clone(topics),
-        outlet: outlets(queues, first_worker),
-        clock: Arc::new(RunningTime::from(manifest.time.now_ms)),
-        settings: settings::job(config, args),
-        first_worker,
-        secret: secret(manifest)?,
-        failures,
-        panel,
-        resumed,
-        checkpoints: Some(checkpoints),
-    });
-    Ok((job, sink_watch, growth))
-}
-
-/// The key of the fingerprints, as a manifest keeps it.
-pub(crate) fn secret(manifest: &Manifest) -> Result<[u8; 16], Error> {
-    manifest.secret().map_err(|error| {
-        Error::refused(format!("checkpoint {} cannot be used", manifest.number)).line(error)
-    })
-}
-
-/// Where this run's checkpoints go.
-pub(crate) fn checkpoints(
-    config: &Config,
-    sink: &Arc<dyn Sink>,
-    store: &Store,
-    manifest: &Manifest,
-    panel: &Arc<Panel>,
-    failures: &Arc<Failures>,
-) -> Result<Checkpoints, Error> {
-    Ok(Checkpoints {
-        store: store.clone(),
-        base: manifest.clone(),
-        interval_ms: u64::try_from(config.checkpoint.interval.as_millis()).unwrap_or(u64::MAX),
-        kept: usize::try_from(config.checkpoint.kept).unwrap_or(usize::MAX),
-        lease: None,
-        sink: Arc::clone(sink),
-        uploads: checkpoint::start_uploads(
-            store.clone(),
-            &config.job.job,
-            manifest.incarnation,
-            Arc::clone(panel),
-            Arc::clone(failures),
-        )?,
-    })
+    setup.over();
+    execute(&job, place, args, &stop, sink_watch.as_ref())?;
+    finish(&job, args, &stop, began.elapsed())
 }
 
 /// Runs the workers and shows what they do.
@@ -213,6 +131,10 @@ fn execute(
         }
         display.show(&progress(&panel.shown()));
         panel.trouble("the target", sink.and_then(retried));
+        panel.trouble(
+            "the replay",
+            job.replay.streams().then(|| STREAMS.to_owned()),
+        );
         for line in troubles.look(Instant::now(), &panel.troubles()) {
             display.say(&line);
         }
@@ -458,65 +380,6 @@ pub(crate) fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
         *counts.entry(assignment.topic.clone()).or_default() += 1;
     }
     counts
-}
-
-fn queues(
-    config: &Config,
-    tables: &[Table],
-    sink: &dyn Sink,
-    incarnation: u32,
-    args: &RunArgs,
-    failures: &Arc<Failures>,
-) -> Result<Vec<SinkQueue>, Error> {
-    let failed = Arc::clone(failures);
-    queue::start(
-        sink,
-        &QueueOptions {
-            incarnation,
-            first_worker: args.cluster.process * args.cluster.workers,
-            workers: args.cluster.workers,
-            batch_rows_max: usize::try_from(config.sink.batch_rows_max).unwrap_or(usize::MAX),
-            batch_bytes_max: usize::try_from(config.sink.batch_bytes_max.0).unwrap_or(usize::MAX),
-            tables: tables.into(),
-            quarantine_dir: quarantine_dir(config),
-            dead_letter: None,
-            on_failure: Arc::new(move |error| failed.report(error)),
-        },
-    )
-}
-
-pub(crate) fn quarantine_dir(config: &Config) -> PathBuf {
-    config
-        .quarantine
-        .path
-        .clone()
-        .unwrap_or_else(|| Path::new(&format!("{}.quarantine", config.job.job)).to_path_buf())
-}
-
-/// Hands each worker its queue, once.
-pub fn outlets(queues: Vec<SinkQueue>, first_worker: usize) -> Box<MakeOutlet> {
-    let queues: Vec<Option<SinkQueue>> = queues.into_iter().map(Some).collect();
-    let queues = Mutex::new(queues);
-    Box::new(move |worker, waker| {
-        let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = queues[worker - first_worker]
-            .take()
-            .expect("a worker builds one dataflow");
-        queue.set_waker(waker);
-        Box::new(QueueOutlet(queue))
-    })
-}
-
-struct QueueOutlet(SinkQueue);
-
-impl Outlet for QueueOutlet {
-    fn push(&mut self, records: headwater_operators::record::Records) -> u64 {
-        self.0.push(records)
-    }
-
-    fn durable(&mut self) -> u64 {
-        self.0.durable()
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub mod null;
 pub mod postgres;
 mod quarantine;
 pub mod queue;
-pub mod row;
+pub mod replay;
 pub mod settings;
 pub mod sqlite;
 mod target;
@@ -33,6 +33,7 @@ mod target;
 use crate::error::Error;
 use headwater_operators::record::{Op, RecordRef};
 
+pub use crate::decode::row;
 pub use crate::table::Role;
 pub use claim::{Applied, Claim, Claimed, Fence};
 

@@ -14,7 +14,7 @@ use crate::coordinator::{Coordinator, Observed};
 use crate::decode::Decoder;
 use crate::error::Error;
 use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
-use crate::job::{Job, Panel};
+use crate::job::Job;
 use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
@@ -158,7 +158,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let durable = ProbeHandle::new();
     let (control, commands) = scope.new_input::<Vec<Command>>();
     let commands = broadcast(commands);
-    let commanded = keep_verdict(&commands, &job.panel);
+    let commanded = keep_told(&commands, job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();
     let mutations = feed_source(
@@ -181,22 +181,12 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     );
     let ends = collect_ends(mutations.ends.concat(reads.ends));
     let merge_counters = Rc::<RefCell<MergeCounters>>::default();
-    let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
-    for command in &job.resumed.commands {
-        // Before any time passes: else markers of an open generation would be forgotten first.
-        retention.apply(command);
-    }
     let merged = merge(
         mutations.records,
         reads.records,
         commands.clone(),
         restored(scope, job),
-        MergeConfig {
-            tick_ms: settings.tick_ms,
-            retention,
-            on_forgotten: settings.on_forgotten,
-            rule: settings.rule,
-        },
+        merge_config(job),
         Rc::clone(&merge_counters),
         exported(scope.index(), job, &outbox),
     );
@@ -231,13 +221,29 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     }
 }
 
+/// How the merge behaves, with the generations that are open from the start.
+fn merge_config(job: &Job) -> MergeConfig {
+    let settings = &job.settings;
+    let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
+    for command in &job.resumed.commands {
+        // Before any time passes: else markers of an open generation would be forgotten first.
+        retention.apply(command);
+    }
+    MergeConfig {
+        tick_ms: settings.tick_ms,
+        retention,
+        on_forgotten: settings.on_forgotten,
+        rule: settings.rule,
+    }
+}
+
 /// Shows this process how the run ended, when worker 0 says so.
-fn keep_verdict(commands: &StreamVec<'_, u64, Command>, panel: &Arc<Panel>) -> ProbeHandle<u64> {
-    let panel = Arc::clone(panel);
-    let keep = move |command: &Command| {
-        if let Command::Verdict { exit_code } = command {
-            panel.judged(*exit_code);
-        }
+fn keep_told(commands: &StreamVec<'_, u64, Command>, job: &Job) -> ProbeHandle<u64> {
+    let (panel, replay) = (Arc::clone(&job.panel), Arc::clone(&job.replay));
+    let keep = move |command: &Command| match command {
+        Command::Verdict { exit_code } => panel.judged(*exit_code),
+        Command::Replayed { through } => replay.ends_at(*through),
+        _ => {}
     };
     commands.clone().inspect(keep).probe().0
 }
@@ -296,6 +302,8 @@ fn feed_source<'scope>(
         worker,
         gate: Arc::clone(&job.gate),
         outbox: outbox.clone(),
+        replay: job.resumed.replay_of(role),
+        replay_bytes_max: job.replay.inflight_bytes_max(),
     };
     source(
         name,

@@ -3,6 +3,7 @@
 
 use headwater::error::Error;
 use headwater::sink::queue::{QueueOptions, start};
+use headwater::sink::replay::Replay;
 use headwater::sink::settings::TargetNotEmpty;
 use headwater::sink::{
     Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit, row,
@@ -87,6 +88,7 @@ fn the_newest_version_wins() {
         quarantine_dir: dir.path().into(),
         dead_letter: None,
         on_failure: Arc::new(|error| panic!("{error}")),
+        replay: Arc::new(Replay::none()),
     };
     let mut queue = start(&sink, &options).unwrap().remove(0);
     let mut records = Records::default();

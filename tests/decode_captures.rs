@@ -2,9 +2,10 @@
 //! operations of the statements that made it, a row has one fingerprint in every framing, and no
 //! damaged record panics or passes as a row with another key.
 
-use headwater::decode::row::{Cell, RowReader};
-use headwater::decode::{DecodeError, DecodeSettings, Decoded, Decoder, Framing, Ignored};
+use headwater::decode::row::{self, Schemas};
+use headwater::decode::{DecodeError, DecodeSettings, Decoded, Decoder, Ignored};
 use headwater::key::KeyGate;
+use headwater::sink::column::{Cell, Kind, cell};
 use headwater::table::{Role, Table};
 use headwater::topic::RawRecord;
 use headwater_operators::fingerprint::Fingerprinter;
@@ -163,7 +164,6 @@ fn every_private_file_is_reads() {
 /// Fingerprints of all rows of files, by key columns; a key with two fingerprints fails.
 fn fingerprints(table: &str, files: &[(&str, Role)]) -> BTreeMap<Vec<(String, String)>, u128> {
     let mut decoder = decoder(table);
-    let mut reader = RowReader::new(Framing::Auto);
     let mut found = BTreeMap::new();
     for (file, role) in files {
         let name = if *role == Role::Mutations { "M" } else { "S" };
@@ -176,10 +176,10 @@ fn fingerprints(table: &str, files: &[(&str, Role)]) -> BTreeMap<Vec<(String, St
             else {
                 continue;
             };
-            let view = reader.key(key, None).expect("a captured key is read");
-            let mut columns: Vec<(String, String)> = view
-                .columns()
-                .map(|column| (column.name.into_owned(), column.raw.to_owned()))
+            let read = row::key(key, None).expect("a captured key is read");
+            let mut columns: Vec<(String, String)> = read
+                .iter()
+                .map(|(name, raw)| (name.to_owned(), raw.to_owned()))
                 .collect();
             columns.sort();
             let first = *found.entry(columns).or_insert(fingerprint);
@@ -226,23 +226,22 @@ fn a_row_has_one_fingerprint_in_all_framings_of_both_connectors() {
 
 #[test]
 fn rows_are_typed_where_a_schema_came_along() {
-    let mut reader = RowReader::new(Framing::Auto);
     let records = capture("snap_g1_schema.public.wide");
-    let view = reader
-        .row(records[0].value.as_ref().unwrap().as_bytes())
-        .unwrap();
-    let cells: BTreeMap<String, Cell<'_>> = view
-        .columns()
-        .map(|column| (column.name.to_string(), column.cell().unwrap()))
-        .collect();
-    assert_eq!(cells["id"], Cell::Number("1".into()));
-    assert_eq!(cells["amount"], Cell::Number("1.25".into()));
+    let value = records[0].value.as_ref().unwrap();
+    let columns = row::columns(value.as_bytes()).unwrap().unwrap();
+    let schema = Schemas::default().of(&columns);
+    let of = |name: &str, kind| {
+        let raw = columns.get(name).expect("the column came");
+        cell(raw, &kind, schema.column(name)).unwrap()
+    };
+    assert_eq!(of("id", Kind::Number), Cell::Number("1".into()));
+    assert_eq!(of("amount", Kind::Number), Cell::Number("1.25".into()));
     assert_eq!(
-        cells["at"],
+        of("at", Kind::Zoned),
         Cell::Text("2026-01-02T02:04:05.678901Z".into())
     );
-    assert!(matches!(cells["flags"], Cell::Json(_)));
-    assert!(matches!(&cells["body"], Cell::Text(body) if body.len() == 8400));
+    assert!(matches!(of("flags", Kind::Json), Cell::Text(_)));
+    assert!(matches!(of("body", Kind::Text), Cell::Text(body) if body.len() == 8400));
 }
 
 /// All captured halves, as bytes.
@@ -265,7 +264,6 @@ fn corpus() -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Any answer will do, but no panic; what passes as a row can be read as one.
 fn decode_anyhow(key: Option<&[u8]>, value: Option<&[u8]>) {
     let mut decoder = decoder("hello");
-    let mut reader = RowReader::new(Framing::Auto);
     for (role, name) in [(Role::Mutations, "M"), (Role::Snapshot, "S")] {
         let topic = decoder.topic(role, name).expect("the topic is configured");
         let raw = RawRecord {
@@ -277,21 +275,16 @@ fn decode_anyhow(key: Option<&[u8]>, value: Option<&[u8]>) {
             let _ = decoder.decode_key(topic, &raw);
             match decoder.decode(topic, &raw) {
                 Ok(Decoded::Row { op, key, value, .. }) => {
-                    let columns = reader
-                        .key(key, None)
-                        .expect("a decoded key")
-                        .columns()
-                        .count();
-                    assert!(columns > 0);
+                    let columns = row::key(key, None).expect("a decoded key");
+                    assert!(columns.names().count() > 0);
                     if matches!(op, Op::Upsert | Op::Read | Op::ReadInPlace) {
                         serde_json::from_slice::<&RawValue>(value).expect("what passes is JSON");
-                        reader
-                            .row(value)
-                            .expect("a decoded row")
-                            .columns()
-                            .for_each(|column| {
-                                let _ = column.cell();
-                            });
+                        let columns = row::columns(value).expect("a decoded row");
+                        let columns = columns.expect("an upsert has a row");
+                        let schema = Schemas::default().of(&columns);
+                        for (name, raw) in columns.iter() {
+                            let _ = cell(raw, &Kind::Text, schema.column(name));
+                        }
                     }
                 }
                 Ok(_) => {}

@@ -54,6 +54,11 @@ pub enum Command {
         /// Its number; grows.
         number: u64,
     },
+    /// Everything that the target had seen before a restart has been read again.
+    Replayed {
+        /// The last tick at which a record of it was stamped.
+        through: u64,
+    },
     /// Sources read no more, and keep their capabilities.
     Stop,
     /// Everything is durable: sources and reports let go of their capabilities.

@@ -25,6 +25,11 @@ pub trait Outlet {
 
     /// Everything with a ticket *below* this is durable.
     fn durable(&mut self) -> u64;
+
+    /// Every record stamped before `tick` has been pushed; `None`: no record comes any more.
+    fn passed(&mut self, tick: Option<u64>) {
+        let _ = tick;
+    }
 }
 
 impl<O: Outlet + ?Sized> Outlet for Box<O> {
@@ -34,6 +39,10 @@ impl<O: Outlet + ?Sized> Outlet for Box<O> {
 
     fn durable(&mut self) -> u64 {
         (**self).durable()
+    }
+
+    fn passed(&mut self, tick: Option<u64>) {
+        (**self).passed(tick);
     }
 }
 
@@ -52,7 +61,7 @@ pub fn sink<'scope, O: Outlet + 'static>(
         drop(capabilities);
         let flushed = flushed;
         let mut waiting: VecDeque<(u64, Capability<u64>)> = VecDeque::new();
-        move |_| {
+        move |frontiers| {
             let _keep = &flushed;
             data.for_each(|capability, records| {
                 let ticket = outlet.push(std::mem::take(records));
@@ -66,6 +75,7 @@ pub fn sink<'scope, O: Outlet + 'static>(
                     }
                 }
             });
+            outlet.passed(frontiers[0].frontier().first().copied());
             let durable = outlet.durable();
             while waiting.front().is_some_and(|(ticket, _)| *ticket < durable) {
                 waiting.pop_front();

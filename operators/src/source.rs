@@ -32,8 +32,11 @@ const POLL_BYTES: usize = 1 << 20;
 /// A source has read a partition up to a frozen end or a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionEnd {
-    /// Whether it is a mutation partition that reached its target.
+    /// Whether it is a mutation partition.
     pub mutations: bool,
+    /// Whether the end is what the target had seen before a restart; else it is a frozen end or a
+    /// target.
+    pub replayed: bool,
     /// Topic name.
     pub topic: String,
     /// Partition number.
@@ -57,6 +60,11 @@ pub enum Polled {
 pub trait Feed {
     /// A command whose tick has passed on this worker.
     fn command(&mut self, tick: u64, command: &Command);
+
+    /// Bytes that may be in flight beyond the budget, while the sink holds a replay back.
+    fn extra_bytes(&self) -> usize {
+        0
+    }
 
     /// Hands up to about `budget_bytes` of records to `give` and reports partitions that have
     /// reached their end. `tick` is what the records will be stamped with, and grows.
@@ -118,6 +126,7 @@ impl Outlet {
         self.inflight.settle(durable);
         let budget_bytes = self
             .inflight_bytes_max
+            .saturating_add(feed.extra_bytes())
             .saturating_sub(self.inflight.bytes)
             .min(POLL_BYTES);
         if budget_bytes == 0 {

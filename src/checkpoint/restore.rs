@@ -10,7 +10,8 @@ use super::manifest::{Manifest, RunRef, Ticks};
 use crate::error::Error;
 use crate::sink::Applied;
 use crate::store::Store;
-use headwater_operators::control::Command;
+use crate::table::Role;
+use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::marker::Run;
 use headwater_operators::route::range_of;
 use std::ops::Range;
@@ -31,13 +32,25 @@ pub struct Resumed {
     pub evidence: Option<String>,
     /// What the workers knew of marked and forgotten ticks.
     pub ticks: Vec<Ticks>,
-    /// How far the target is: readers have seen rows of up to here. Known to process 0 alone.
-    pub applied: Vec<Applied>,
+    /// How far the target is beyond the checkpoint: readers have seen rows of up to here.
+    pub replay: Vec<Applied>,
     /// By worker of this process, until it takes them.
     runs: Mutex<Vec<WorkerRuns>>,
 }
 
 impl Resumed {
+    /// What is replayed of a role's partitions.
+    pub fn replay_of(&self, role: Role) -> Vec<PartitionTarget> {
+        let of_role = self.replay.iter().filter(|applied| applied.role == role);
+        of_role
+            .map(|applied| PartitionTarget {
+                topic: applied.topic.clone(),
+                partition: applied.partition,
+                end: applied.next_offset,
+            })
+            .collect()
+    }
+
     /// The runs of worker `local` of this process, once.
     pub fn take_runs(&self, local: usize) -> WorkerRuns {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +108,7 @@ pub fn resume(
         commands: opens.chain(frozen.map(Command::Freeze)).collect(),
         evidence: last.and_then(|generation| generation.evidence.clone()),
         ticks: manifest.markers.ticks.clone(),
-        applied: Vec::new(),
+        replay: Vec::new(),
         runs,
     })
 }

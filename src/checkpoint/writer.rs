@@ -12,7 +12,7 @@ use super::clean::clean;
 use super::manifest::Manifest;
 use super::round::Checkpoints;
 use super::upload::insist;
-use super::{load, name};
+use super::{load, name, numbers};
 use crate::error::Error;
 use crate::fault;
 use crate::job::Panel;
@@ -111,6 +111,7 @@ impl Thread {
         manifest.target_note = manifest.number;
         let bytes = manifest.encode();
         let object = name(&manifest.job, manifest.number);
+        insist(&self.panel, || self.still_ours(&manifest))?;
         let put = insist(&self.panel, || {
             fault::point("checkpoint.manifest.before")?;
             let put = self.store.put_new(&object, &bytes)?;
@@ -118,12 +119,12 @@ impl Thread {
             Ok(put)
         });
         if put == Put::Exists {
-            return Err(Error::refused(format!(
-                "fenced: another run of job {} has taken over",
-                manifest.job
-            ))
-            .line(format!("found     {object} in {}", self.store.place()))
-            .line("This run writes nothing any more. One job has one live run."));
+            return Err(self.fenced(&manifest, manifest.number));
+        }
+        // The number may be free because a successor has made it, gone on, and deleted it again.
+        if let Err(fenced) = insist(&self.panel, || self.still_ours(&manifest)) {
+            insist(&self.panel, || self.store.delete(&object));
+            return Err(fenced);
         }
         insist(&self.panel, || self.verify(&manifest));
         insist(&self.panel, || clean(&self.store, &manifest, self.kept));
@@ -134,6 +135,25 @@ impl Thread {
             bytes_new: bytes_new + bytes.len() as u64,
             bytes: runs + bytes.len() as u64,
         })
+    }
+
+    /// Whether no later manifest than ours is there; the outer error is the store's.
+    fn still_ours(&self, manifest: &Manifest) -> Result<Result<(), Error>, Error> {
+        let last = numbers(&self.store, &manifest.job)?.last().copied();
+        Ok(match last {
+            Some(last) if last > manifest.number => Err(self.fenced(manifest, last)),
+            _ => Ok(()),
+        })
+    }
+
+    fn fenced(&self, manifest: &Manifest, found: u64) -> Error {
+        let object = name(&manifest.job, found);
+        Error::refused(format!(
+            "fenced: another run of job {} has taken over",
+            manifest.job
+        ))
+        .line(format!("found     {object} in {}", self.store.place()))
+        .line("This run writes nothing any more. One job has one live run.")
     }
 
     /// Leaves the number in the target before the manifest is there, so that a target with a lower

@@ -116,7 +116,7 @@ struct EndSnapshot {
     #[arg(long, value_name = "ID", default_value = FIRST_GENERATION,
           value_parser = NonEmptyStringValueParser::new())]
     generation: String,
-    /// Write although a partition has an end-of-snapshot record already: an earlier call was cut off
+    /// Write although a partition has an end record already: an earlier call was cut off
     #[arg(long)]
     again: bool,
 }

@@ -250,6 +250,9 @@ section! {
         inflight_bytes_max: ByteSize = ByteSize(64 << 20), Built;
         /// The part of it that READs may use.
         reads_inflight_bytes_max: ByteSize = ByteSize(16 << 20), Built;
+        /// Bytes that are read again after a restart and written at once, so that readers of an SQL
+        /// target never see a row go back; beyond it they may until the job has caught up.
+        replay_bytes_max: ByteSize = ByteSize(256 << 20), Built;
         /// READs a second of the whole job; by default as fast as they come.
         reads_per_second_max: Option<u64> = None, Built;
         /// Length of a step of logical time, in ms, 1 to 1000.

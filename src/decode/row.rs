@@ -1,334 +1,230 @@
-//! Rows and keys for sinks: columns by name, as raw JSON or typed by the schema that came along.
+//! Columns of a row and of its key, borrowed from the JSON as it came: the one place where sinks
+//! look inside records.
 //!
-//! [`RowReader`] finds the row in a value (`after` of an envelope, or a flattened row without its
-//! helper members) and the columns of a key, bare or framed alike. [`Column::cell`] gives a value
-//! as SQL takes it. Absent, null and present stay three things: an absent column is not given.
+//! Understands bare and `schema`/`payload` framing (wire.md W1), envelopes (the row is `after`) and
+//! flattened rows (W12), by the same parser as the decoder. Values stay raw JSON: no number passes
+//! through a float. Absent, null and present stay three things: an absent column is not given.
 //!
-//! It cannot type what came without a schema: a decimal in base64 is then text, a time a number.
+//! It cannot read Avro, and does not judge what an envelope means; that was decided before. It
+//! always finds the framing out by itself, whatever `decode.value_framing` says.
 
 use super::envelope::Payload;
 use super::framing::{Framing, open};
-use super::scan::{Broken, Members, Scanner};
+use super::scan::{Broken, Scanner};
 use super::shape::Shape;
 use super::text::unescape;
-use crate::key::Logical;
-use crate::key::encode;
-use crate::key::time;
+use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Zeros that a decimal's scale may add; Postgres' numeric has at most 16,383 after the point.
-const SCALE_MAX: usize = 20_000;
-
-/// Why there is no row; in words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} (at byte {at})")]
-pub struct NoColumns {
-    at: usize,
-    what: &'static str,
-}
-
-impl From<Broken> for NoColumns {
-    fn from(broken: Broken) -> Self {
-        NoColumns {
-            at: broken.at,
-            what: broken.what,
-        }
-    }
-}
-
-/// Reads rows and keys; remembers the schema it saw last.
-#[derive(Clone, Debug, Default)]
-pub struct RowReader {
-    framing: Framing,
-    values: Known,
-    keys: Known,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Known {
-    schema: Option<Box<[u8]>>,
-    types: Vec<(String, Logical)>,
-}
-
-impl Known {
-    fn learn(&mut self, schema: Option<&[u8]>, types: fn(&[u8]) -> Vec<(String, Logical)>) {
-        if self.schema.as_deref() != schema {
-            self.types = schema.map(types).unwrap_or_default();
-            self.schema = schema.map(Box::from);
-        }
-    }
-}
-
-/// The columns of one row or key.
+/// Columns by name, in the order in which they came, and the Connect schema when there was one.
 #[derive(Clone, Debug)]
-pub struct RowView<'a, 'r> {
-    text: &'a str,
-    flattened: bool,
-    scalar: Option<&'r str>,
-    types: &'r [(String, Logical)],
+pub struct Columns<'a> {
+    fields: Vec<(Cow<'a, str>, &'a str)>,
+    schema: Option<&'a str>,
+    place: Place,
 }
 
-/// One column of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column<'a> {
-    /// Its name.
-    pub name: Cow<'a, str>,
-    /// Its value as it stands, one JSON value.
-    pub raw: &'a str,
-    /// Its type, when a schema came along.
-    pub logical: Option<Logical>,
+/// Where the schema of a column stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Among the members of the schema.
+    #[default]
+    Member,
+    /// Among those of its member `after`.
+    After,
+    /// It is the schema.
+    Whole,
 }
 
-/// A value as SQL takes it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// NULL.
-    Null,
-    /// A truth value.
-    Bool(bool),
-    /// A number in decimal text, exact.
-    Number(Cow<'a, str>),
-    /// Text; dates and times in ISO form, `infinity` as Postgres writes it.
-    Text(Cow<'a, str>),
-    /// Bytes.
-    Bytes(Vec<u8>),
-    /// An array, map or struct, as the JSON it is.
-    Json(&'a str),
-}
-
-impl RowReader {
-    /// A reader of values and keys.
-    pub fn new(framing: Framing) -> Self {
-        RowReader {
-            framing,
-            ..RowReader::default()
-        }
+impl<'a> Columns<'a> {
+    /// Names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// The row of a value: `after` of an envelope, or the flattened row.
-    ///
-    /// # Errors
-    /// When the value is not JSON, or an envelope whose `after` is null.
-    pub fn row<'a>(&mut self, value: &'a [u8]) -> Result<RowView<'a, '_>, NoColumns> {
-        let known = self.values.schema.as_deref();
-        let mut opened = open(value, self.framing, known)?;
-        opened.scanner.peek();
-        let start = opened.scanner.at();
-        let payload = Payload::read(&mut opened.scanner, &mut Shape::none())?;
-        let end = opened.scanner.at();
-        opened.finish()?;
-        self.values.learn(opened.schema(), Logical::row_fields);
-        let flattened = !payload.is_envelope();
-        let text = match payload.after {
-            _ if flattened => &value[start..end],
-            Some(after) if after.starts_with(b"{") => after,
-            _ => {
-                return Err(NoColumns {
-                    at: start,
-                    what: "the envelope has no row in `after`",
-                });
-            }
+    /// Names and raw JSON values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.fields
+            .iter()
+            .map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// The raw JSON value of a column; `None` when it did not come (which is not null).
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        self.iter()
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
+    }
+}
+
+/// The columns of a row; `None` when the value holds no row (null, or `after` is null). Helper
+/// members of a flattened row (`__deleted`, `__op`, …) are left out.
+///
+/// # Errors
+/// Says what is not as it should be, without the value.
+pub fn columns(value: &[u8]) -> Result<Option<Columns<'_>>, String> {
+    let text = utf8(value)?;
+    let mut opened = open(value, Framing::Auto, None).map_err(not_json)?;
+    let mut ahead = opened.scanner.clone();
+    if ahead.peek() != b'{' {
+        let raw = opened.scanner.value().map_err(not_json)?;
+        opened.finish().map_err(not_json)?;
+        return match raw {
+            b"null" => Ok(None),
+            _ => Err("not a JSON object".to_owned()),
         };
-        Ok(RowView {
-            text: utf8(text)?,
-            flattened,
-            scalar: None,
-            types: &self.values.types,
-        })
     }
+    let start = ahead.at();
+    let payload = Payload::read(&mut opened.scanner, &mut Shape::none()).map_err(not_json)?;
+    let whole = &value[start..opened.scanner.at()];
+    opened.finish().map_err(not_json)?;
+    let schema = opened.schema().map(|schema| part(text, schema));
+    let (row, place) = match payload.after {
+        _ if !payload.is_envelope() => (whole, Place::Member),
+        Some(after) if after.starts_with(b"{") => (after, Place::After),
+        Some(b"null") | None => return Ok(None),
+        Some(_) => return Err("`after` is not a JSON object".to_owned()),
+    };
+    let mut fields = fields(part(text, row))?;
+    if place == Place::Member {
+        fields.retain(|(name, _)| !name.starts_with("__"));
+    }
+    Ok(Some(Columns {
+        fields,
+        schema,
+        place,
+    }))
+}
 
-    /// The columns of a key. `column` names the value of a key that is not an object.
-    ///
-    /// # Errors
-    /// When the key is not JSON, or one bare value and `column` is none.
-    pub fn key<'a, 'r>(
-        &'r mut self,
-        key: &'a [u8],
-        column: Option<&'r str>,
-    ) -> Result<RowView<'a, 'r>, NoColumns> {
-        let mut opened = open(key, self.framing, self.keys.schema.as_deref())?;
-        let text = opened.scanner.value()?;
-        opened.finish()?;
-        let object = text.starts_with(b"{");
-        self.keys.learn(opened.schema(), key_types);
-        if !object && column.is_none() {
-            return Err(NoColumns {
-                at: 0,
-                what: "the key is not an object with its columns",
-            });
+/// The columns of a record key. A key that is one bare value is the only column of `configured`,
+/// the table's own key columns.
+///
+/// # Errors
+/// When it is null, or neither a JSON object nor named by `configured`.
+pub fn key<'a>(key: &'a [u8], configured: Option<&[String]>) -> Result<Columns<'a>, String> {
+    let text = utf8(key)?;
+    let mut opened = open(key, Framing::Auto, None).map_err(not_json)?;
+    let raw = part(text, opened.scanner.value().map_err(not_json)?);
+    opened.finish().map_err(not_json)?;
+    let schema = opened.schema().map(|schema| part(text, schema));
+    let (fields, place) = match (raw.as_bytes().first(), configured) {
+        (Some(b'{'), _) => (fields(raw)?, Place::Member),
+        _ if raw == "null" => return Err("the key is null".to_owned()),
+        (_, Some([only])) => (vec![(Cow::Owned(only.clone()), raw)], Place::Whole),
+        _ => return Err("not a JSON object".to_owned()),
+    };
+    Ok(Columns {
+        fields,
+        schema,
+        place,
+    })
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+}
+
+fn not_json(broken: Broken) -> String {
+    format!("not JSON: {} (at byte {})", broken.what, broken.at)
+}
+
+/// The text of `bytes`, which are a part of those of `text`.
+fn part<'a>(text: &'a str, bytes: &[u8]) -> &'a str {
+    let start = bytes.as_ptr().addr() - text.as_ptr().addr();
+    &text[start..start + bytes.len()]
+}
+
+/// The members of an object.
+fn fields(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, String> {
+    let mut scanner = Scanner::new(text.as_bytes());
+    let mut members = scanner.object().map_err(not_json)?;
+    let mut fields = Vec::new();
+    while let Some(name) = scanner.member(&mut members).map_err(not_json)? {
+        let name = unescape(part(text, name)).ok_or("a column name that is no text")?;
+        let value = scanner.value().map_err(not_json)?;
+        fields.push((name, part(text, value)));
+    }
+    Ok(fields)
+}
+
+/// The Connect schema of one field.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Field {
+    /// Connect type: `int64`, `string`, `bytes`, `array`, …
+    #[serde(rename = "type")]
+    pub connect_type: String,
+    /// The logical name, such as `io.debezium.time.Date`.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The name of the column, when it is a member of a struct.
+    #[serde(default)]
+    pub field: Option<String>,
+    /// Members of a struct.
+    #[serde(default)]
+    pub fields: Vec<Field>,
+    /// Of the elements of an array.
+    #[serde(default)]
+    pub items: Option<Box<Field>>,
+    /// Such as `scale`.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Field {
+    fn member(&self, name: &str) -> Option<&Field> {
+        self.fields
+            .iter()
+            .find(|field| field.field.as_deref() == Some(name))
+    }
+}
+
+/// Parsed schemas. The same text comes with every record, so the last few are kept.
+#[derive(Default)]
+pub struct Schemas {
+    recent: Vec<(Box<str>, Arc<Field>)>,
+}
+
+/// The schemas of the columns of a row.
+#[derive(Clone, Default)]
+pub struct RowSchema {
+    root: Option<Arc<Field>>,
+    place: Place,
+}
+
+impl RowSchema {
+    /// That of a column.
+    pub fn column(&self, name: &str) -> Option<&Field> {
+        let root = self.root.as_deref()?;
+        match self.place {
+            Place::Member => root.member(name),
+            Place::After => root.member("after")?.member(name),
+            Place::Whole => Some(root),
         }
-        Ok(RowView {
-            text: utf8(text)?,
-            flattened: false,
-            scalar: column.filter(|_| !object),
-            types: &self.keys.types,
-        })
     }
 }
 
-/// The types of a key's columns; that of a bare value has no name.
-fn key_types(schema: &[u8]) -> Vec<(String, Logical)> {
-    let fields = Logical::fields(schema);
-    match Logical::whole(schema) {
-        Some((_, logical)) if fields.is_empty() => vec![(String::new(), logical)],
-        _ => fields,
-    }
-}
+impl Schemas {
+    const KEPT: usize = 4;
 
-impl<'a, 'r> RowView<'a, 'r> {
-    /// The row as it stands, with the helper members of a flattened one.
-    pub fn text(&self) -> &'a str {
-        self.text
-    }
-
-    /// Its columns, in the order in which they stand; helper members of a flattened row
-    /// (`__deleted`, `__op`, …) are left out.
-    pub fn columns(&self) -> Columns<'a, 'r> {
-        let mut scanner = Scanner::new(self.text.as_bytes());
-        let members = scanner.object().ok();
-        Columns {
-            view: self.clone(),
-            scanner,
-            members,
-            index: 0,
-        }
-    }
-}
-
-/// Iterates over the columns of a [`RowView`].
-#[derive(Clone, Debug)]
-pub struct Columns<'a, 'r> {
-    view: RowView<'a, 'r>,
-    scanner: Scanner<'a>,
-    members: Option<Members>,
-    index: usize,
-}
-
-impl<'a> Iterator for Columns<'a, '_> {
-    type Item = Column<'a>;
-
-    fn next(&mut self) -> Option<Column<'a>> {
-        if let Some(name) = self.view.scalar.take() {
-            return Some(Column {
-                name: Cow::Owned(name.to_owned()),
-                raw: self.view.text,
-                logical: self.view.types.first().map(|(_, logical)| *logical),
-            });
-        }
-        loop {
-            let members = self.members.as_mut()?;
-            // The view was made from a text that has been walked: there is nothing to fail.
-            let raw_name = self.scanner.member(members).ok().flatten()?;
-            let raw = self.scanner.value().ok()?;
-            let name = unescape(std::str::from_utf8(raw_name).ok()?)?;
-            if self.view.flattened && name.starts_with("__") {
-                continue;
-            }
-            let raw = std::str::from_utf8(raw).ok()?;
-            let logical = self.logical(&name);
-            self.index += 1;
-            return Some(Column { name, raw, logical });
-        }
-    }
-}
-
-impl Columns<'_, '_> {
-    /// The type of a column; a schema lists them in the order in which they stand.
-    fn logical(&self, name: &str) -> Option<Logical> {
-        let types = self.view.types;
-        let found = match types.get(self.index) {
-            Some(of) if of.0 == name => Some(of),
-            _ => types.iter().find(|(of, _)| of == name),
+    /// The schema of a row's columns; nothing when it came without, or it cannot be read.
+    pub fn of(&mut self, columns: &Columns<'_>) -> RowSchema {
+        let Some(schema) = columns.schema else {
+            return RowSchema::default();
         };
-        found.map(|(_, logical)| *logical)
-    }
-}
-
-impl<'a> Column<'a> {
-    /// The value as SQL takes it.
-    ///
-    /// # Errors
-    /// In words, when the value is not what its schema says.
-    pub fn cell(&self) -> Result<Cell<'a>, &'static str> {
-        let raw = self.raw.as_bytes();
-        if raw == b"null" {
-            return Ok(Cell::Null);
-        }
-        match self.logical {
-            None => bare(self.raw),
-            Some(logical) => typed(self.raw, logical),
+        let found = self.recent.iter().find(|(text, _)| **text == *schema);
+        let root = found.map(|(_, root)| Arc::clone(root)).or_else(|| {
+            let root = Arc::new(serde_json::from_str::<Field>(schema).ok()?);
+            self.recent.truncate(Self::KEPT - 1);
+            self.recent.insert(0, (schema.into(), Arc::clone(&root)));
+            Some(root)
+        });
+        RowSchema {
+            root,
+            place: columns.place,
         }
     }
-}
-
-fn bare(raw: &str) -> Result<Cell<'_>, &'static str> {
-    Ok(match raw.as_bytes().first() {
-        Some(b'"') => Cell::Text(encode::string(raw.as_bytes())?),
-        Some(b't' | b'f') => Cell::Bool(raw == "true"),
-        Some(b'{' | b'[') => Cell::Json(raw),
-        _ => Cell::Number(Cow::Borrowed(raw)),
-    })
-}
-
-fn typed(raw: &str, logical: Logical) -> Result<Cell<'_>, &'static str> {
-    let bytes = raw.as_bytes();
-    let owned = |text: String| Ok(Cell::Text(Cow::Owned(text)));
-    match logical {
-        Logical::Bytes => Ok(Cell::Bytes(encode::base64_of(bytes)?)),
-        Logical::Decimal { scale } => {
-            let text = decimal_text(&encode::base64_of(bytes)?, scale)?;
-            Ok(Cell::Number(Cow::Owned(text)))
-        }
-        Logical::VariableDecimal => {
-            let (unscaled, scale) = encode::variable_decimal(bytes)?;
-            Ok(Cell::Number(Cow::Owned(decimal_text(&unscaled, scale)?)))
-        }
-        Logical::Date => match encode::instant_of(bytes, logical)? {
-            time::Instant::Nanos(days) => {
-                let days = i64::try_from(days).map_err(|_| "a date was expected")?;
-                owned(time::date_text(days))
-            }
-            _ => Err("a date was expected"),
-        },
-        Logical::Time(_) => match encode::instant_of(bytes, logical)? {
-            time::Instant::Nanos(ns) => owned(time::time_text(ns)),
-            _ => Err("a time was expected"),
-        },
-        Logical::Timestamp(_) => owned(time::timestamp_text(encode::instant_of(bytes, logical)?)),
-        _ => bare(raw),
-    }
-}
-
-/// A decimal as text, with exactly `scale` digits after the point.
-fn decimal_text(unscaled: &[u8], scale: i32) -> Result<String, &'static str> {
-    let (negative, digits) = encode::decimal_digits(unscaled)?;
-    let mut digits = String::from_utf8(digits).map_err(|_| "digits were expected")?;
-    let places = scale.unsigned_abs() as usize;
-    if places > SCALE_MAX {
-        return Err("a decimal whose scale is beyond 20,000");
-    }
-    if scale < 0 {
-        if digits != "0" {
-            digits.extend(std::iter::repeat_n('0', places));
-        }
-    } else if places > 0 {
-        if digits.len() <= places {
-            digits.insert_str(0, &"0".repeat(places + 1 - digits.len()));
-        }
-        digits.insert(digits.len() - places, '.');
-    }
-    Ok(if negative {
-        format!("-{digits}")
-    } else {
-        digits
-    })
-}
-
-fn utf8(text: &[u8]) -> Result<&str, NoColumns> {
-    std::str::from_utf8(text).map_err(|error| NoColumns {
-        at: error.valid_up_to(),
-        what: "bytes that are not UTF-8",
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The demo's two jobs: the same topics, a SQLite sink each, with and without the rule.
 
 use super::topics;
+use crate::assemble::outlets;
 use crate::checkpoint::Resumed;
 use crate::cli::DemoArgs;
 use crate::clock::RunningTime;
@@ -10,10 +11,11 @@ use crate::error::Error;
 use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Settings};
 use crate::key::KeyGate;
-use crate::run::{FIRST_GENERATION, outlets, partitions};
+use crate::run::{FIRST_GENERATION, partitions};
 use crate::sink::Claim;
 use crate::sink::admit::admit;
 use crate::sink::queue::{self, QueueOptions};
+use crate::sink::replay::Replay;
 use crate::sink::settings::{SinkKind, SinkSettings, build};
 use crate::table::Table;
 use crate::topic::mixed::MixedTopics;
@@ -64,6 +66,7 @@ pub(super) fn job(
             quarantine_dir: folder.join(format!("{name}.quarantine")),
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
+            replay: Arc::new(Replay::none()),
         },
     )?;
     Ok(Arc::new(Job {
@@ -92,6 +95,7 @@ pub(super) fn job(
         failures,
         panel: Arc::new(Panel::default()),
         resumed: Resumed::default(),
+        replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
     }))

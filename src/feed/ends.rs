@@ -70,12 +70,19 @@ impl Ends {
         self.ends[index].end.is_some_and(|end| offset >= end)
     }
 
+    /// Whether an end is known that was not reported.
+    pub(super) fn waiting(&self) -> bool {
+        self.ends
+            .iter()
+            .any(|entry| entry.end.is_some() && !entry.reported)
+    }
+
     /// Reports what `reader` has reached since the last call.
     pub(super) fn reached(
         &mut self,
         reader: &dyn Reader,
-        mutations: bool,
-        tick: u64,
+        (mutations, tick): (bool, u64),
+        replayed: bool,
         out: &mut Vec<PartitionEnd>,
     ) {
         for (index, entry) in self.ends.iter_mut().enumerate() {
@@ -86,6 +93,7 @@ impl Ends {
             entry.reported = true;
             out.push(PartitionEnd {
                 mutations,
+                replayed,
                 topic: entry.topic.clone(),
                 partition: entry.partition,
                 end,

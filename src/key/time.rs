@@ -122,7 +122,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 
 /// `2026-01-02` of days since 1970; years before 1 as Postgres writes them, with ` BC`.
 pub(crate) fn date_text(days: i64) -> String {
-    let days = days + 719_468;
+    // Wide, as any count can stand in a record.
+    let days = i128::from(days) + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
     let year_of_era =
@@ -131,7 +132,7 @@ pub(crate) fn date_text(days: i64) -> String {
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let year = year_of_era + era * 400 + i128::from(month <= 2);
     if year < 1 {
         return format!("{:04}-{month:02}-{day:02} BC", 1 - year);
     }
@@ -150,7 +151,7 @@ pub(crate) fn time_text(ns: i128) -> String {
     text
 }
 
-/// `2026-01-02T02:04:05.678901`, or Postgres' infinities.
+/// `2026-01-02 02:04:05.678901`, or Postgres' infinities.
 pub(crate) fn timestamp_text(instant: Instant) -> String {
     let ns = match instant {
         Instant::Earliest => return "-infinity".to_owned(),
@@ -162,8 +163,8 @@ pub(crate) fn timestamp_text(instant: Instant) -> String {
     let date = date_text(days);
     let clock = time_text(ns.rem_euclid(DAY_NS));
     match date.strip_suffix(" BC") {
-        Some(date) => format!("{date}T{clock} BC"),
-        None => format!("{date}T{clock}"),
+        Some(date) => format!("{date} {clock} BC"),
+        None => format!("{date} {clock}"),
     }
 }
 
@@ -186,6 +187,8 @@ mod tests {
             }
         }
         assert_eq!(date_text(-719_468 - 60), "0001-01-01 BC");
+        assert!(date_text(i64::MAX).starts_with("25252734927768524-"));
+        assert!(date_text(i64::MIN).ends_with(" BC"));
         for bad in [
             "",
             "2026",
@@ -210,7 +213,7 @@ mod tests {
         ] {
             assert_eq!(timestamp(text), Some(micros), "{text}");
         }
-        assert_eq!(timestamp_text(micros), "2026-01-02T02:04:05.678901");
+        assert_eq!(timestamp_text(micros), "2026-01-02 02:04:05.678901");
         assert_eq!(timestamp("infinity"), Some(Instant::Latest));
         assert_eq!(
             instant(9_223_372_036_825_200_000, Unit::Micro),

@@ -9,6 +9,7 @@ use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Partitions, Settings};
 use crate::key::KeyGate;
 use crate::outcome::judge;
+use crate::sink::replay::Replay;
 use crate::table::Table;
 use crate::topic::Assignment;
 use crate::topic::memory::{MemoryTopics, OwnedRecord};
@@ -87,6 +88,7 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         failures: Arc::new(Failures::default()),
         panel: Arc::new(Panel::default()),
         resumed: Resumed::default(),
+        replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
     }

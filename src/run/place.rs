@@ -18,8 +18,8 @@ pub(super) struct Place {
     pub(super) cluster: Option<cluster::Cluster>,
     /// What the run goes on from.
     pub(super) manifest: Manifest,
-    /// How far the target is; known to process 0 alone.
-    pub(super) applied: Vec<Applied>,
+    /// How far the target is beyond it.
+    pub(super) replay: Vec<Applied>,
     /// Shows others that this run lives; only process 0 has it.
     pub(super) lease: Option<Lease>,
 }
@@ -43,20 +43,21 @@ impl Place {
         let Some(begun) = begun else {
             let job = &terms.config.job.job;
             let start = start.unwrap_or_default();
+            let (manifest, replay) = begin::follow(terms.store, job, &start)?;
             return Ok(Place {
                 cluster,
-                manifest: begin::follow(terms.store, job, &start)?,
-                applied: Vec::new(),
+                manifest,
+                replay,
                 lease: None,
             });
         };
         if let Some(start) = start {
-            begin::announce(terms.store, &begun.manifest, &start)?;
+            begin::announce(terms.store, &begun, &start)?;
         }
         Ok(Place {
             cluster,
             manifest: begun.manifest,
-            applied: begun.claimed.applied,
+            replay: begun.replay,
             lease: Some(begun.lease),
         })
     }

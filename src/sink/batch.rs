@@ -59,6 +59,12 @@ impl Piece {
         self.end - self.begin
     }
 
+    /// Bytes of its records.
+    pub fn bytes(&self) -> usize {
+        let sizes = (0..self.len()).map(|index| self.entry(index).record.size_bytes());
+        sizes.sum()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.begin == self.end

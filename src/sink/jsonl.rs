@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct JsonLines {
     path: PathBuf,
-    tables: Vec<String>,
+    tables: Vec<Table>,
 }
 
 impl JsonLines {
@@ -33,7 +33,7 @@ impl JsonLines {
     pub(super) fn new(path: PathBuf, tables: &[Table]) -> JsonLines {
         JsonLines {
             path,
-            tables: tables.iter().map(|table| table.name.clone()).collect(),
+            tables: tables.to_vec(),
         }
     }
 
@@ -109,12 +109,14 @@ impl Sink for JsonLines {
 
 struct JsonLinesWriter {
     file: LineFile,
-    tables: Vec<String>,
+    tables: Vec<Table>,
 }
 
 impl JsonLinesWriter {
     fn put(&self, out: &mut Vec<u8>, row: &Row<'_>) -> Result<(), String> {
-        let key = row::key(row.key).map_err(|reason| format!("key: {reason}"))?;
+        let table = self.tables.get(row.table);
+        let configured = table.and_then(|table| table.key.as_deref());
+        let key = row::key(row.key, configured).map_err(|reason| format!("key: {reason}"))?;
         let columns = match row.change {
             Change::Delete => None,
             Change::Upsert(value) => {
@@ -123,7 +125,7 @@ impl JsonLinesWriter {
             }
         };
         out.extend_from_slice(b"{\"table\":");
-        put_text(out, self.tables.get(row.table).map_or("?", String::as_str));
+        put_text(out, table.map_or("?", |table| table.name.as_str()));
         out.extend_from_slice(b",\"key\":");
         put_columns(out, &key);
         out.extend_from_slice(b",\"row\":");

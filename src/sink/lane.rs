@@ -9,6 +9,7 @@ use super::backoff::pause;
 use super::batch::{Batch, Piece};
 use super::fold::fold;
 use super::queue::{DeadLetter, QueueOptions, Shared, Tracker};
+use super::replay::Replay;
 use super::{Applied, Origin, Rejected, Row, WriteError, Writer, row};
 use crate::error::Error;
 use crate::table::{Role, Table};
@@ -24,6 +25,13 @@ pub(super) struct Part {
     pub(super) piece: Piece,
     pub(super) ticket: u64,
     pub(super) tracker: Arc<Tracker>,
+}
+
+/// What a lane is sent.
+pub(super) enum Message {
+    Records(Part),
+    /// A worker has sent all that is replayed.
+    Replayed,
 }
 
 /// Where a lane tells what it is waiting for.
@@ -49,14 +57,16 @@ pub(super) fn start(
     number: usize,
     output: Box<dyn Output>,
     (rows_max, bytes_max): (usize, usize),
+    replay: Option<(Arc<Replay>, usize)>,
     shared: Arc<Shared>,
-) -> Result<(Sender<Part>, JoinHandle<()>), Error> {
+) -> Result<(Sender<Message>, JoinHandle<()>), Error> {
     let (sender, receiver) = unbounded();
     let inbox = Inbox {
         receiver,
         rest: None,
         rows_max: rows_max.max(1),
         bytes_max: bytes_max.max(1),
+        replay: replay.filter(|(replay, _)| replay.pending()),
     };
     let run = move || {
         let ran = catch_unwind(AssertUnwindSafe(|| run(number, inbox, output, &shared)));
@@ -114,22 +124,71 @@ type Finished = Vec<(Arc<Tracker>, u64)>;
 
 /// What waits for a lane.
 struct Inbox {
-    receiver: Receiver<Part>,
+    receiver: Receiver<Message>,
     /// A part of which some records have been taken.
     rest: Option<Part>,
     rows_max: usize,
     bytes_max: usize,
+    /// While it is held: the replay, and how many workers have not sent all of it.
+    replay: Option<(Arc<Replay>, usize)>,
 }
 
 impl Inbox {
+    /// Waits for records; `None` when there are no senders any more.
+    fn wait(&self) -> Option<Part> {
+        loop {
+            if let Message::Records(part) = self.receiver.recv().ok()? {
+                return Some(part);
+            }
+        }
+    }
+
+    /// Records that wait already.
+    fn at_hand(&self) -> Option<Part> {
+        loop {
+            if let Message::Records(part) = self.receiver.try_recv().ok()? {
+                return Some(part);
+            }
+        }
+    }
+
+    /// All that is replayed, as one batch; `None` when there are no senders any more: then nothing
+    /// of it is written, and the next run replays it again.
+    fn replayed(&self, replay: &Replay, holders: usize) -> Option<(Batch, Finished)> {
+        let (mut batch, mut finished) = (Batch::default(), Vec::new());
+        let mut holding = holders;
+        while holding > 0 {
+            let part = match self.receiver.recv().ok()? {
+                Message::Records(part) => part,
+                Message::Replayed => {
+                    holding -= 1;
+                    continue;
+                }
+            };
+            let may_hold = replay.hold(part.piece.bytes());
+            batch.push(part.piece);
+            finished.push((part.tracker, part.ticket));
+            if !may_hold {
+                break;
+            }
+        }
+        Some((batch, finished))
+    }
+
     /// The next batch, and the tickets of which it holds the last records; waits for one record.
     fn next(&mut self) -> Option<(Batch, Finished)> {
+        if let Some((replay, holders)) = self.replay.take() {
+            let replayed = self.replayed(&replay, holders)?;
+            if !replayed.0.is_empty() {
+                return Some(replayed);
+            }
+        }
         let mut batch = Batch::default();
         let mut finished = Vec::new();
         let (mut rows, mut bytes) = (self.rows_max, self.bytes_max);
         let mut waiting = match self.rest.take() {
             Some(rest) => Some(rest),
-            None => Some(self.receiver.recv().ok()?),
+            None => Some(self.wait()?),
         };
         while let Some(mut part) = waiting {
             let (piece, piece_bytes) = part.piece.take(rows, bytes);
@@ -144,7 +203,7 @@ impl Inbox {
             if rows == 0 || bytes == 0 {
                 break;
             }
-            waiting = self.receiver.try_recv().ok();
+            waiting = self.at_hand();
         }
         Some((batch, finished))
     }

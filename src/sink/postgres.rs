@@ -204,7 +204,8 @@ impl Target {
                     )));
             }
         }
-        home::check(self, &client, &self.sql_names()).await
+        let home = home::check(self, &client, &self.sql_names()).await;
+        home.map_err(|halt| self.given_up(halt))
     }
 
     async fn holds_rows(&self) -> Result<Option<String>, Error> {

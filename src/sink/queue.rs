@@ -12,8 +12,9 @@
 
 use super::backoff::Stop;
 use super::batch::Piece;
-use super::lane::{self, Part, Progress};
+use super::lane::{self, Message, Part, Progress};
 use super::quarantine::Quarantine;
+use super::replay::Replay;
 use super::{Place, Row, Sink};
 use crate::error::Error;
 use crate::table::Table;
@@ -69,6 +70,8 @@ pub struct QueueOptions {
     pub dead_letter: Option<DeadLetter>,
     /// Called once, with the first failure.
     pub on_failure: Arc<dyn Fn(Error) + Send + Sync>,
+    /// What is held and folded first.
+    pub replay: Arc<Replay>,
 }
 
 /// How the sink of this process is doing.
@@ -248,12 +251,14 @@ impl SinkWatch {
 
 /// The queue of one worker. Dropping it gives up what is not durable yet.
 pub struct SinkQueue {
-    lanes: Vec<Sender<Part>>,
-    quarantine: Sender<Part>,
+    lanes: Vec<Sender<Message>>,
+    quarantine: Sender<Message>,
     tracker: Arc<Tracker>,
     shared: Arc<Shared>,
     incarnation: u32,
     counter: u64,
+    replay: Arc<Replay>,
+    replaying: bool,
     // Last: the senders must be gone when the threads are waited for.
     _threads: Arc<Threads>,
 }
@@ -290,7 +295,7 @@ pub fn start(sink: &dyn Sink, options: &QueueOptions) -> Result<Vec<SinkQueue>, 
     for worker in options.first_worker..options.first_worker + options.workers {
         shards.push(starter.shards(sink, worker, shards.first())?);
         let output = Quarantine::new(options, worker);
-        quarantines.push(starter.lane(usize::MAX - worker, Box::new(output))?);
+        quarantines.push(starter.lane(usize::MAX - worker, Box::new(output), None)?);
     }
     let threads = Arc::new(Threads {
         shared: Arc::clone(&shared),
@@ -306,6 +311,8 @@ pub fn start(sink: &dyn Sink, options: &QueueOptions) -> Result<Vec<SinkQueue>, 
             shared: Arc::clone(&shared),
             incarnation: options.incarnation,
             counter: 0,
+            replay: Arc::clone(&options.replay),
+            replaying: options.replay.pending(),
             _threads: Arc::clone(&threads),
         });
     Ok(queues.collect())
@@ -323,8 +330,8 @@ impl Starter<'_> {
         &mut self,
         sink: &dyn Sink,
         worker: usize,
-        first: Option<&Vec<Sender<Part>>>,
-    ) -> Result<Vec<Sender<Part>>, Error> {
+        first: Option<&Vec<Sender<Message>>>,
+    ) -> Result<Vec<Sender<Message>>, Error> {
         let one = sink.one_writer_a_process();
         if let Some(first) = first.filter(|_| one) {
             return Ok(first.clone());
@@ -346,7 +353,10 @@ impl Starter<'_> {
                 shard,
             };
             let output = lane::Target::new(sink.writer(place)?, self.options, &self.shared);
-            self.lane(shard, Box::new(output))
+            // A lane of the whole process holds until all workers are through.
+            let holders = if one { self.options.workers } else { 1 };
+            let replay = Some((Arc::clone(&self.options.replay), holders));
+            self.lane(shard, Box::new(output), replay)
         });
         lanes.collect()
     }
@@ -355,9 +365,11 @@ impl Starter<'_> {
         &mut self,
         number: usize,
         output: Box<dyn lane::Output>,
-    ) -> Result<Sender<Part>, Error> {
+        replay: Option<(Arc<Replay>, usize)>,
+    ) -> Result<Sender<Message>, Error> {
         let limits = (self.options.batch_rows_max, self.options.batch_bytes_max);
-        let (sender, handle) = lane::start(number, output, limits, Arc::clone(&self.shared))?;
+        let shared = Arc::clone(&self.shared);
+        let (sender, handle) = lane::start(number, output, limits, replay, shared)?;
         self.handles.push(handle);
         Ok(sender)
     }
@@ -389,12 +401,12 @@ impl SinkQueue {
                 tracker: Arc::clone(&self.tracker),
             };
             // A lane ends early only after a failure, which has been told.
-            let _ = lane.send(part);
+            let _ = lane.send(Message::Records(part));
         }
         ticket
     }
 
-    fn route(&self, records: Records, version: u64) -> Vec<(&Sender<Part>, Piece)> {
+    fn route(&self, records: Records, version: u64) -> Vec<(&Sender<Message>, Piece)> {
         let shards = self.lanes.len();
         let mut indices = vec![Vec::new(); shards + 1];
         for (index, record) in records.iter().enumerate() {
@@ -416,6 +428,16 @@ impl SinkQueue {
         parts
             .map(|(lane, indices)| (lane, piece(indices)))
             .collect()
+    }
+
+    /// Every record stamped before `tick` was pushed (`None`: all): a replay may be over by that.
+    pub fn passed(&mut self, tick: Option<u64>) {
+        if self.replaying && self.replay.covers(tick) {
+            self.replaying = false;
+            for lane in &self.lanes {
+                let _ = lane.send(Message::Replayed);
+            }
+        }
     }
 
     /// All tickets below this are durable.

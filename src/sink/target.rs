@@ -118,7 +118,8 @@ impl<V> Binder<V> {
 
     /// Lays a row over the columns.
     pub(super) fn bind(&mut self, row: &Row<'_>) -> Result<Bound<V>, Problem> {
-        let key = row::key(row.key).map_err(|reason| Problem::Row(format!("key: {reason}")))?;
+        let key = row::key(row.key, self.configured_key.as_deref())
+            .map_err(|reason| Problem::Row(format!("key: {reason}")))?;
         self.check_key(&key)?;
         match row.change {
             Change::Delete => Ok(Bound {

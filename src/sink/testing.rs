@@ -1,6 +1,7 @@
 //! Records, tables and queues for the tests of sinks.
 
 use super::queue::{QueueOptions, SinkQueue};
+use super::replay::Replay;
 use super::settings::{SinkKind, SinkSettings};
 use super::{Applied, Change, Claim, Origin, Place, Role, Row, Sink, WriteError, Writer, queue};
 use crate::error::Error;
@@ -101,6 +102,7 @@ pub(super) fn options(tables: &[Table], quarantine_dir: &Path) -> QueueOptions {
         quarantine_dir: quarantine_dir.into(),
         dead_letter: None,
         on_failure: Arc::new(|_| ()),
+        replay: Arc::new(Replay::none()),
     }
 }
 

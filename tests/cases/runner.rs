@@ -13,6 +13,7 @@ use headwater::failure::Failures;
 use headwater::job::{Finish, Job, Panel, Partitions, Settings};
 use headwater::key::KeyGate;
 use headwater::outcome::judge;
+use headwater::sink::replay::Replay;
 use headwater::table::Table;
 use headwater::topic::Assignment;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
@@ -385,6 +386,7 @@ fn job(
         failures: Arc::new(Failures::default()),
         panel: Arc::new(Panel::default()),
         resumed: Resumed::default(),
+        replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
     })

@@ -3,8 +3,10 @@
 //! Every test listens on an address of its own within 127/8, so tests that run side by side cannot
 //! take each other's ports.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::atomic::{AtomicU8, Ordering};
+#[path = "../support/hosts.rs"]
+mod free_hosts;
+
+pub(crate) use free_hosts::free as hosts;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -17,25 +19,6 @@ pub(crate) type Started = JoinHandle<Result<Cluster, ClusterError>>;
 
 /// Records that each worker sends.
 const RECORDS: u64 = 1000;
-
-/// Free addresses on a loopback address that no other test of this process uses.
-pub(crate) fn hosts(n: usize) -> Vec<String> {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let pid = std::process::id().to_le_bytes();
-    let ip = Ipv4Addr::new(
-        127,
-        1 + pid[0] % 250,
-        pid[1],
-        NEXT.fetch_add(1, Ordering::SeqCst),
-    );
-    let taken: Vec<TcpListener> = (0..n)
-        .map(|_| TcpListener::bind((ip, 0)).unwrap())
-        .collect();
-    taken
-        .iter()
-        .map(|listener| listener.local_addr().unwrap().to_string())
-        .collect()
-}
 
 pub(crate) fn spec(process: usize, hosts: &[String]) -> ClusterSpec {
     ClusterSpec {

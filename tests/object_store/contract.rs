@@ -44,7 +44,6 @@ fn absent(store: &Store) {
     store.delete("absent/a").expect("no error");
     store.put("absent/b/c", b"x").expect("written");
     assert_eq!(get(store, "absent/b"), None, "a folder is no object");
-    assert_eq!(get(store, "absent/b/c/d"), None);
 }
 
 fn first_writer_wins(store: &Store) {
@@ -68,7 +67,7 @@ fn first_writer_wins(store: &Store) {
     );
     assert_eq!(get(store, "first/empty").as_deref(), Some(&b""[..]));
     assert_eq!(store.size("first/empty").expect("asked"), Some(0));
-    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at * at >> 7) as u8).collect();
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at * at / 128) as u8).collect();
     assert_eq!(
         store.put_new("first/large", &large).expect("asked"),
         Put::Written

@@ -57,9 +57,11 @@ fn an_answer_that_is_lost_is_a_win_all_the_same(port: u16) {
 
 fn faults_leave_the_object_whole(port: u16) {
     const SIGABRT: i32 = 6;
-    for work in ["put_new", "put", "delete"] {
+    for (work, before) in [("put_new", "delete"), ("put", "put"), ("delete", "put")] {
         for step in ["store.request", "store.answer"] {
             for (action, codes) in [("error", 1..=101), ("abort", SIGABRT..=SIGABRT)] {
+                // A fault that is not passed would be none.
+                well(port, before, &[]);
                 let fault = format!("{step}={action}");
                 let (code, said) = run(port, URL, work, &[("HEADWATER_FAULT", &fault)]);
                 let code = code.expect("it ended");

@@ -22,15 +22,11 @@ impl Server {
             .expect("a folder for the server");
         let data = folder.path().join("s3");
         std::fs::create_dir(&data).expect("made");
-        let watcher = Command::new("setsid")
-            .arg(script("stop-when-gone"))
-            .arg(std::process::id().to_string())
-            .arg(&data)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("bash and setsid are there");
+        let mut server = Server {
+            watcher: watch(&data),
+            folder,
+            port: 0,
+        };
         for attempt in 1.. {
             let port = free_port();
             let output = Command::new(script("start-s3"))
@@ -41,11 +37,8 @@ impl Server {
                 .output()
                 .expect("bash is there");
             if output.status.success() {
-                return Server {
-                    folder,
-                    port,
-                    watcher,
-                };
+                server.port = port;
+                return server;
             }
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(attempt < START_TRIES, "the S3 server did not start: {said}");
@@ -74,6 +67,19 @@ impl Drop for Server {
             eprintln!("the watcher could not be ended: {error}");
         }
     }
+}
+
+/// Stops the server when this process is gone.
+fn watch(data: &Path) -> Child {
+    Command::new("setsid")
+        .arg(script("stop-when-gone"))
+        .arg(std::process::id().to_string())
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("bash and setsid are there")
 }
 
 fn script(name: &str) -> PathBuf {

@@ -206,7 +206,7 @@ fn text(settings: &Settings) -> String {
          [[table]]\nname = \"{TABLE}\"\nmutations = \"file:{MUTATIONS}\"\n\
          snapshot = \"file:{SNAPSHOT}\"\n\
          [checkpoint]\nstore = \"file:{STORE}\"\n\
-         [sink]\ntarget_not_empty = \"accept\"\n{sink}\nbatch_rows_max = {rows}\n\
+         [sink]\n{sink}\nbatch_rows_max = {rows}\n\
          [limits]\ntick_ms = {}\ninflight_bytes_max = \"{bytes}B\"\n\
          reads_inflight_bytes_max = \"{}B\"\n\
          [cluster]\ndeadline = \"10s\"\n\

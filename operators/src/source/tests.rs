@@ -71,6 +71,7 @@ impl Feed for ScriptFeed {
             script.polls.borrow_mut().push(tick);
             if script.ends.get() && script.at_hand.get() == 0 {
                 ends.push(PartitionEnd {
+                    replayed: false,
                     mutations: true,
                     topic: "t".to_owned(),
                     partition: 0,

@@ -168,3 +168,18 @@ fn old_manifests_and_their_runs_go_and_no_others() {
     // That of a later incarnation is not ours to judge.
     assert_eq!(left, ["hello/runs/0000000004.0.1"]);
 }
+
+#[test]
+fn a_number_that_a_successor_has_made_and_deleted_is_no_free_one() {
+    let store = Store::memory();
+    let mut run = checkpointer(&store);
+    let number = round(&mut run, 2000);
+    let mut successor = manifest();
+    successor.number = number + 5;
+    checkpoint::claim(&store, &successor).expect("the number is free");
+    run.take(parts(number));
+    let error = finish(&mut run, 2100).expect_err("fenced");
+    assert!(error.text.contains("fenced"), "{error}");
+    let left = checkpoint::numbers(&store, "hello").expect("listed");
+    assert_eq!(left, [number + 5]);
+}

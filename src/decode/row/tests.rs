@@ -1,136 +1,114 @@
-//! Columns of rows and keys, raw and typed.
+//! Columns of rows and keys in every framing, and their schemas.
 
-use super::{Cell, RowReader, decimal_text};
-use crate::decode::Framing;
-use std::borrow::Cow;
+use super::{Columns, Schemas, columns, key};
 
-fn names_and_raw(reader: &mut RowReader, value: &str) -> Vec<(String, String)> {
-    let view = reader.row(value.as_bytes()).unwrap();
-    let columns = view.columns();
-    columns
-        .map(|column| (column.name.into_owned(), column.raw.to_owned()))
-        .collect()
+fn joined(columns: &Columns<'_>) -> String {
+    let each = columns
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    each.collect::<Vec<_>>().join(" ")
 }
 
-fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
-    of.iter()
-        .map(|(name, raw)| ((*name).to_owned(), (*raw).to_owned()))
-        .collect()
+fn shown(value: &str) -> Option<String> {
+    let columns = columns(value.as_bytes()).unwrap()?;
+    Some(joined(&columns))
 }
 
 #[test]
-fn rows_of_both_forms() {
-    let mut reader = RowReader::new(Framing::Auto);
-    let envelope =
-        r#"{"before":null,"after":{"id":1,"a\"b":[1, 2],"c":null},"op":"u","source":{}}"#;
-    let want = pairs(&[("id", "1"), ("a\"b", "[1, 2]"), ("c", "null")]);
-    assert_eq!(names_and_raw(&mut reader, envelope), want);
-    let framed = format!("{{\"schema\":null,\"payload\":{envelope}}}");
-    assert_eq!(names_and_raw(&mut reader, &framed), want);
-    let flat = r#"{"id":4,"greeting":"r4","__op":"r","__deleted":"false"}"#;
-    let want = pairs(&[("id", "4"), ("greeting", "\"r4\"")]);
-    assert_eq!(names_and_raw(&mut reader, flat), want);
-    let gone = r#"{"before":{"id":1},"after":null,"op":"d","source":{}}"#;
-    assert!(reader.row(gone.as_bytes()).is_err());
-    assert!(reader.row(b"null").is_err());
-    assert!(reader.row(b"{\"a\":1").is_err());
+fn rows_are_found_in_every_framing() {
+    let row = Some("id=1 greeting=\"hi\"".to_owned());
+    let after = r#"{"id":1,"greeting":"hi"}"#;
+    let bare = format!(r#"{{"before":null,"after":{after},"source":{{}},"op":"c"}}"#);
+    assert_eq!(shown(&bare), row);
+    for framed in [
+        format!(r#"{{"schema":null,"payload":{bare}}}"#),
+        format!(r#" {{ "payload" : {bare}, "schema":{{"type":"struct"}} }} "#),
+        format!(r#"{{"schema":{{"type":"struct"}},"payload": {bare}}}"#),
+    ] {
+        assert_eq!(shown(&framed), row, "{framed}");
+    }
+    assert_eq!(
+        shown(r#"{"id":1,"greeting":"hi","__deleted":"false","__op":"c"}"#),
+        row
+    );
+    let values = r#"{"op":"u","after":{"a\"b":[1, 2],"c":null, "d" : "é"},"source":{}}"#;
+    assert_eq!(shown(values), Some("a\"b=[1, 2] c=null d=\"é\"".into()));
+}
+
+#[test]
+fn what_holds_no_row_is_told_from_what_is_wrong() {
+    for none in [
+        r#"{"before":{"id":1},"after":null,"source":{},"op":"d"}"#,
+        r#"{"before":{"id":1},"source":{},"op":"d"}"#,
+        "null",
+        " null ",
+        r#"{"schema":null,"payload":null}"#,
+    ] {
+        assert_eq!(shown(none), None, "{none}");
+    }
+    // A table with these two columns, and one with columns of an envelope.
+    assert_eq!(
+        shown(r#"{"schema":1,"payload":2}"#),
+        Some("schema=1 payload=2".into())
+    );
+    assert_eq!(
+        shown(r#"{"op":"x","after":"y"}"#),
+        Some("op=\"x\" after=\"y\"".into())
+    );
+    for (bad, what) in [
+        (&b"[1]"[..], "object"),
+        (b"\xff", "UTF-8"),
+        (b"{\"secret\":1", "not JSON"),
+        (b"{\"secret\":1}}", "not JSON"),
+        (br#"{"schema":null,"payload":{"secret":1}"#, "not JSON"),
+        (br#"{"op":"u","source":{},"after":"secret"}"#, "`after`"),
+    ] {
+        let error = columns(bad).expect_err(what);
+        assert!(error.contains(what) && !error.contains("secret"), "{error}");
+    }
 }
 
 #[test]
 fn keys_of_all_forms() {
-    let mut reader = RowReader::new(Framing::Auto);
-    let mut columns = |key: &str, column| -> Vec<(String, String)> {
-        let view = reader.key(key.as_bytes(), column).unwrap();
-        let columns = view.columns();
-        columns
-            .map(|column| (column.name.into_owned(), column.raw.to_owned()))
-            .collect()
-    };
-    assert_eq!(columns(r#"{"id":1}"#, None), pairs(&[("id", "1")]));
-    assert_eq!(columns(r#"{"id":1}"#, Some("id")), pairs(&[("id", "1")]));
-    assert_eq!(columns("\"x\"", Some("id")), pairs(&[("id", "\"x\"")]));
+    let named = ["id".to_owned()];
+    let found =
+        |text: &str, configured| key(text.as_bytes(), configured).map(|columns| joined(&columns));
+    let named = Some(&named[..]);
     let framed = r#"{"schema":{"type":"int32"},"payload":7}"#;
-    assert_eq!(columns(framed, Some("id")), pairs(&[("id", "7")]));
-    assert!(reader.key(b"7", None).is_err());
-}
-
-fn schema_of(fields: &str) -> String {
-    let after = format!(r#"{{"type":"struct","fields":[{fields}],"field":"after"}}"#);
-    let source = r#"{"type":"struct","fields":[],"field":"source"}"#;
-    format!(r#"{{"type":"struct","fields":[{after},{source}]}}"#)
+    for (text, configured, want) in [
+        (r#"{"id":1}"#, None, "id=1"),
+        (r#"{"id":1}"#, named, "id=1"),
+        (r#"{"schema":null,"payload":{"id":1}}"#, None, "id=1"),
+        ("\"x\"", named, "id=\"x\""),
+        (framed, named, "id=7"),
+    ] {
+        assert_eq!(found(text, configured).as_deref(), Ok(want), "{text}");
+    }
+    assert_eq!(found("7", None), Err("not a JSON object".into()));
+    let two = ["a".to_owned(), "b".to_owned()];
+    assert!(found("7", Some(&two)).is_err());
+    assert_eq!(found("null", named), Err("the key is null".into()));
+    let one = key(framed.as_bytes(), named).unwrap();
+    let schema = Schemas::default().of(&one);
+    assert_eq!(schema.column("id").unwrap().connect_type, "int32");
 }
 
 #[test]
-fn typed_by_the_schema() {
-    let decimal = concat!(
-        r#"{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","#,
-        r#""parameters":{"scale":"2"},"field":"total"}"#
-    );
-    let wide = concat!(
-        r#"{"type":"struct","fields":[],"#,
-        r#""name":"io.debezium.data.VariableScaleDecimal","field":"wide"}"#
-    );
-    let at = r#"{"type":"int64","name":"io.debezium.time.MicroTimestamp","field":"at"}"#;
-    let day = r#"{"type":"int32","name":"io.debezium.time.Date","field":"day"}"#;
-    let blob = r#"{"type":"bytes","field":"blob"}"#;
-    let schema = schema_of(&[decimal, wide, at, day, blob].join(","));
-    let after = concat!(
-        r#"{"total":"ATo=","wide":{"scale":0,"value":"AKtUqYzrHwrS"},"#,
-        r#""at":1767319445678901,"day":20455,"blob":"AAE="}"#
-    );
-    let value =
-        format!(r#"{{"schema":{schema},"payload":{{"op":"u","after":{after},"source":{{}}}}}}"#);
-    let mut reader = RowReader::new(Framing::Auto);
-    let number = |text: &str| Cell::Number(Cow::Owned(text.to_owned()));
-    let text = |text: &str| Cell::Text(Cow::Owned(text.to_owned()));
+fn schemas_are_those_of_after_and_of_the_key() {
+    let framed = r#"{"schema":{"type":"struct","fields":[{"type":"struct","field":"after",
+        "fields":[{"type":"int32","field":"d","name":"io.debezium.time.Date"}]}]},
+        "payload":{"after":{"d":1},"op":"c"}}"#;
+    let mut schemas = Schemas::default();
     // Twice: the second time by the schema remembered.
     for _ in 0..2 {
-        let view = reader.row(value.as_bytes()).unwrap();
-        let cells: Vec<Cell<'_>> = view
-            .columns()
-            .map(|column| column.cell().unwrap())
-            .collect();
-        assert_eq!(
-            cells,
-            [
-                number("3.14"),
-                number("12345678901234567890"),
-                text("2026-01-02T02:04:05.678901"),
-                text("2026-01-02"),
-                Cell::Bytes(vec![0, 1]),
-            ]
-        );
+        let row = columns(framed.as_bytes()).unwrap().unwrap();
+        let schema = schemas.of(&row);
+        let name = schema.column("d").unwrap().name.as_deref();
+        assert_eq!(name, Some("io.debezium.time.Date"));
+        assert!(schema.column("e").is_none());
     }
-    let bare =
-        r#"{"op":"u","after":{"total":"ATo=","n":1.50,"b":true,"x":null,"j":[1]},"source":{}}"#;
-    let view = reader.row(bare.as_bytes()).unwrap();
-    let cells: Vec<Cell<'_>> = view
-        .columns()
-        .map(|column| column.cell().unwrap())
-        .collect();
-    let want = [
-        text("ATo="),
-        number("1.50"),
-        Cell::Bool(true),
-        Cell::Null,
-        Cell::Json("[1]"),
-    ];
-    assert_eq!(cells, want);
-}
-
-#[test]
-fn decimals_keep_their_scale() {
-    for (bytes, scale, want) in [
-        (&[0x01, 0x3a][..], 2, "3.14"),
-        (&[0x01, 0x3a], 0, "314"),
-        (&[0x01, 0x3a], 5, "0.00314"),
-        (&[0x01, 0x3a], -2, "31400"),
-        (&[0xff, 0x06], 2, "-2.50"),
-        (&[0], 2, "0.00"),
-        (&[0], -2, "0"),
-    ] {
-        assert_eq!(decimal_text(bytes, scale).unwrap(), want);
-    }
-    assert!(decimal_text(&[], 0).is_err());
-    assert!(decimal_text(&[1], i32::MAX).is_err());
+    let framed = r#"{"schema":{"type":"struct","fields":[{"type":"int64","field":"id"}]},
+        "payload":{"id":1}}"#;
+    let key = key(framed.as_bytes(), None).unwrap();
+    assert_eq!(schemas.of(&key).column("id").unwrap().connect_type, "int64");
 }

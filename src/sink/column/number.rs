@@ -2,6 +2,11 @@
 //!
 //! It cannot round: digits come out as they went in.
 
+use crate::key::encode::decimal_digits;
+
+/// Zeros that a decimal's scale may add; Postgres' numeric has at most 16,383 after the point.
+const SCALE_MAX: usize = 20_000;
+
 /// A whole number.
 pub(super) fn integer(raw: &str) -> Result<i64, String> {
     let raw = raw.trim_matches('"');
@@ -9,53 +14,29 @@ pub(super) fn integer(raw: &str) -> Result<i64, String> {
         .map_err(|_| "not a whole number of 64 bits".to_owned())
 }
 
-/// Unscaled two's complement, big-endian, as decimal digits.
+/// Unscaled two's complement, big-endian, as text with exactly `scale` digits after the point.
 pub(super) fn decimal(unscaled: &[u8], scale: i32) -> Result<String, String> {
-    let Some(first) = unscaled.first() else {
-        return Err("a decimal of zero bytes".to_owned());
-    };
-    let negative = first & 0x80 != 0;
-    let mut rest: Vec<u8> = unscaled.to_vec();
-    if negative {
-        let mut carry = true;
-        for byte in rest.iter_mut().rev() {
-            (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+    let (negative, digits) = decimal_digits(unscaled)?;
+    let mut digits = String::from_utf8(digits).map_err(|_| "digits were expected")?;
+    let places = scale.unsigned_abs() as usize;
+    if places > SCALE_MAX {
+        return Err("a decimal whose scale is beyond 20,000".to_owned());
+    }
+    if scale < 0 {
+        if digits != "0" {
+            digits.extend(std::iter::repeat_n('0', places));
         }
-    }
-    let mut digits = Vec::new();
-    while rest.iter().any(|byte| *byte != 0) {
-        let mut remainder = 0_u16;
-        for byte in &mut rest {
-            let value = remainder << 8 | u16::from(*byte);
-            *byte = u8::try_from(value / 10).expect("the remainder is below 10");
-            remainder = value % 10;
+    } else if places > 0 {
+        if digits.len() <= places {
+            digits.insert_str(0, &"0".repeat(places + 1 - digits.len()));
         }
-        digits.push(b'0' + u8::try_from(remainder).expect("below 10"));
+        digits.insert(digits.len() - places, '.');
     }
-    Ok(placed(digits, negative, scale))
-}
-
-/// Puts the sign and the point to digits, the last of which comes first.
-fn placed(mut digits: Vec<u8>, negative: bool, scale: i32) -> String {
-    let places = usize::try_from(scale.max(0)).expect("not negative");
-    while digits.len() <= places {
-        digits.push(b'0');
-    }
-    let mut text = String::new();
-    if negative {
-        text.push('-');
-    }
-    for (index, digit) in digits.iter().enumerate().rev() {
-        text.push(char::from(*digit));
-        if index == places && places > 0 {
-            text.push('.');
-        }
-    }
-    let zeros = usize::try_from(scale.min(0).unsigned_abs()).expect("32 bits");
-    if digits.iter().any(|digit| *digit != b'0') {
-        text.extend(std::iter::repeat_n('0', zeros));
-    }
-    text
+    Ok(if negative {
+        format!("-{digits}")
+    } else {
+        digits
+    })
 }
 
 /// Bits, least significant byte first, as `0` and `1`, the most significant first.

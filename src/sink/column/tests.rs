@@ -55,6 +55,8 @@ fn decimals() {
         Some(("scale", "2")),
     );
     assert!(cell("\"\"", &Kind::Number, Some(&schema)).is_err());
+    let vast = r#"{"scale":2147483647,"value":"AQ=="}"#;
+    assert!(cell(vast, &Kind::Number, None).is_err());
     assert_eq!(
         text(r#"{"scale":2,"value":"ATo="}"#, &Kind::Number, None),
         "3.14"

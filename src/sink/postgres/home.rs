@@ -1,5 +1,5 @@
-//! Where the tables of [`crate::sink::ledger`] are in a database: in one schema, so that all jobs on
-//! it find each other.
+//! Where the tables of [`crate::sink::ledger`] are in a database: in one schema, so that all jobs
+//! on it find each other.
 //!
 //! Invariant: tables that are there are used wherever they are; new ones are made only when there
 //! are none in the whole database.
@@ -8,6 +8,7 @@
 //! search path.
 
 use super::Target;
+use super::tenure::Halt;
 use crate::error::Error;
 use crate::sink::ledger::{APPLIED, CHECKPOINT, TARGET};
 use crate::sink::target::quoted;
@@ -67,7 +68,8 @@ impl Home {
         [
             format!(
                 "CREATE TABLE IF NOT EXISTS {target} (relation regclass PRIMARY KEY, job text NOT \
-                 NULL, identity text NOT NULL, incarnation bigint NOT NULL, claimant text NOT NULL);"
+                 NULL, identity text NOT NULL, incarnation bigint NOT NULL, claimant text \
+                 NOT NULL);"
             ),
             format!(
                 "CREATE TABLE IF NOT EXISTS {applied} (identity text, role text, topic text, \
@@ -94,9 +96,8 @@ impl Home {
 pub(super) async fn find(
     target: &Target,
     client: &impl GenericClient,
-) -> Result<Option<Home>, Error> {
-    let found = client.query(FIND, &[]).await;
-    let found = found.map_err(|error| target.unreachable(&error))?;
+) -> Result<Option<Home>, Halt> {
+    let found = client.query(FIND, &[]).await?;
     let schemas: Vec<&str> = found.iter().map(|row| row.get(0)).collect();
     let on_path = found
         .first()
@@ -104,12 +105,14 @@ pub(super) async fn find(
     match schemas.as_slice() {
         [] => Ok(None),
         [first, rest @ ..] if on_path || rest.is_empty() => Ok(Some(Home::of(first))),
-        several => Err(
-            Error::refused(format!("{} has {TARGET} more than once", target.name))
+        several => {
+            let what = format!("{} has {TARGET} more than once", target.name);
+            Err(Error::refused(what)
                 .line(format!("schemas  {}", several.join(", ")))
                 .line("Each would say for itself who owns a target. Drop the tables headwater_*")
-                .line("of the schema that is a copy."),
-        ),
+                .line("of the schema that is a copy.")
+                .into())
+        }
     }
 }
 
@@ -118,19 +121,14 @@ pub(super) async fn check(
     target: &Target,
     client: &impl GenericClient,
     names: &[String],
-) -> Result<(), Error> {
-    let unreachable = |error| target.unreachable(&error);
-    let user = client.query_one("SELECT current_user::text", &[]).await;
-    let user: String = user.map_err(unreachable)?.get(0);
+) -> Result<(), Halt> {
+    let user = client.query_one("SELECT current_user::text", &[]).await?;
+    let user: String = user.get(0);
     let Some(home) = find(target, client).await? else {
         return place(target, client, names, &user).await.map(|_| ());
     };
-    let missing = client.query(RIGHTS, &[&home.names()]).await;
-    let missing: Vec<String> = missing
-        .map_err(unreachable)?
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let missing = client.query(RIGHTS, &[&home.names()]).await?;
+    let missing: Vec<String> = missing.iter().map(|row| row.get(0)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -141,7 +139,8 @@ pub(super) async fn check(
     Err(Error::usage(what)
         .line(format!("missing  {}", missing.join(", ")))
         .line("They say which job and which run may write a target. Run as their owner:")
-        .line(home.grant(&user)))
+        .line(home.grant(&user))
+        .into())
 }
 
 /// The schema where the tables are to be made.
@@ -150,9 +149,8 @@ async fn place(
     client: &impl GenericClient,
     names: &[String],
     user: &str,
-) -> Result<Home, Error> {
-    let schemas = client.query(SCHEMAS, &[&names]).await;
-    let schemas = schemas.map_err(|error| target.unreachable(&error))?;
+) -> Result<Home, Halt> {
+    let schemas = client.query(SCHEMAS, &[&names]).await?;
     if let Some(row) = schemas.iter().find(|row| row.get(1)) {
         return Ok(Home::of(row.get(0)));
     }
@@ -169,7 +167,7 @@ async fn place(
     for statement in home.statements() {
         error = error.line(statement);
     }
-    Err(error.line(home.grant(user)))
+    Err(error.line(home.grant(user)).into())
 }
 
 /// The tables, made when there are none; within the transaction of `client`.
@@ -177,13 +175,12 @@ pub(super) async fn ensure(
     target: &Target,
     client: &impl GenericClient,
     names: &[String],
-) -> Result<Home, Error> {
+) -> Result<Home, Halt> {
     if let Some(home) = find(target, client).await? {
         return Ok(home);
     }
     let user = target.config.get_user().unwrap_or("…");
     let home = place(target, client, names, user).await?;
-    let made = client.batch_execute(&home.statements().concat()).await;
-    made.map_err(|error| target.unreachable(&error))?;
+    client.batch_execute(&home.statements().concat()).await?;
     Ok(home)
 }

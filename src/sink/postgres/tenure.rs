@@ -61,6 +61,21 @@ impl Halt {
     }
 }
 
+impl Target {
+    /// What a start says of what it does not try again.
+    pub(super) fn given_up(&self, halt: Halt) -> Error {
+        match self.halted(halt) {
+            WriteError::Fatal(error) => error,
+            WriteError::Retry(reason) => {
+                Error::failed(format!("cannot use the PostgreSQL target {}", self.name))
+                    .line(reason)
+                    .line("Check that it runs, sink.url, and the rights of its user.")
+            }
+            WriteError::Rejected(_) => unreachable!("no rows are written"),
+        }
+    }
+}
+
 /// Takes the target for a run.
 pub(super) async fn claim(
     target: &Target,
@@ -77,9 +92,10 @@ pub(super) async fn claim(
         names: target.sql_names(),
     };
     // Whoever is refused must not end the sessions of the run that has the target.
-    if let Some(home) = home::find(target, &client).await? {
+    let found = home::find(target, &client).await;
+    if let Some(home) = found.map_err(|halt| target.given_up(halt))? {
         let judged = taker.judge(&client, &home).await;
-        judged.map_err(|halt| taker.error(halt))?;
+        judged.map_err(|halt| target.given_up(halt))?;
     }
     let until = Instant::now() + CLAIM_WAIT;
     loop {
@@ -91,7 +107,7 @@ pub(super) async fn claim(
                     return Err(taker.locked(&error));
                 }
             }
-            Err(halt) => return Err(taker.error(halt)),
+            Err(halt) => return Err(target.given_up(halt)),
         }
     }
 }
@@ -112,17 +128,6 @@ struct Taker<'a> {
 }
 
 impl Taker<'_> {
-    fn error(&self, halt: Halt) -> Error {
-        match halt {
-            Halt::Database(error) => self.target.unreachable(&error),
-            Halt::Verdict(WriteError::Fatal(error)) => error,
-            Halt::Verdict(WriteError::Retry(reason)) => {
-                Error::failed("the target was not claimed").line(reason)
-            }
-            Halt::Verdict(WriteError::Rejected(_)) => unreachable!("no rows are written"),
-        }
-    }
-
     fn locked(&self, error: &PgError) -> Error {
         let prefix = self.target.session_prefix();
         Error::failed(format!(

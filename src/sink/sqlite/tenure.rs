@@ -3,8 +3,8 @@
 //! A target table is known again by an index on it that holds nothing and goes when the table is
 //! dropped: SQLite gives a table no number of its own.
 //!
-//! Invariant: rows of `headwater_target` change in a transaction that began IMMEDIATE, as those that
-//! write rows do, so one comes wholly before the other.
+//! Invariant: rows of `headwater_target` change in a transaction that began IMMEDIATE, as do those
+//! that write rows, so one comes wholly before the other.
 //!
 //! It cannot tell a table whose index was dropped by hand from one that was made anew, and refuses
 //! both.

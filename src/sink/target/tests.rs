@@ -66,3 +66,12 @@ fn another_key_than_the_primary_key_is_refused() {
     let key = r#"{"a":1,"b":2,"__dbz__physicalTableIdentifier":"t_1"}"#;
     assert_eq!(outcome(&mut binder(Some(&["a", "b"])), key, ""), "None 1 2");
 }
+
+#[test]
+fn a_bare_key_is_the_configured_column() {
+    let mut binder = binder(Some(&["a"]));
+    binder.table.key = vec![2];
+    assert_eq!(outcome(&mut binder, "7", ""), "None 7");
+    let framed = r#"{"schema":{"type":"int32"},"payload":7}"#;
+    assert_eq!(outcome(&mut binder, framed, r#"{"v":3}"#), "Some(0) 3 7");
+}
