@@ -45,6 +45,9 @@ pub struct Manifest {
     pub topic_ids: BTreeMap<String, String>,
     /// Partitions of both roles.
     pub offsets: Vec<PartitionState>,
+    /// How long markers are kept, as the run that wrote it was configured.
+    #[serde(default)]
+    pub retention: RetentionState,
     /// The markers.
     pub markers: Markers,
     /// Every generation.
@@ -125,6 +128,17 @@ pub struct Ticks {
     pub forgotten: Option<u64>,
     /// First and last of each span of marked ticks above the horizon.
     pub spans: Vec<(u64, u64)>,
+}
+
+/// Which markers are kept; a setting that may change between two runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionState {
+    /// With the `ttl` policy: how long a marker lives.
+    pub ttl_ms: Option<u64>,
+    /// With `until_ready`: how late a generation may be opened.
+    pub open_late_max_ms: Option<u64>,
+    /// What a snapshot read from a lagging replica may miss.
+    pub start_margin_ms: u64,
 }
 
 /// One generation at the cut.
