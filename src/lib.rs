@@ -2,6 +2,8 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+#![deny(unsafe_code)]
+
 pub mod assemble;
 pub mod begin;
 pub mod check;

@@ -6,8 +6,16 @@
 
 mod context;
 mod errors;
+#[expect(
+    unsafe_code,
+    reason = "calls of librdkafka that rdkafka lacks; run by tests/asan"
+)]
 pub(crate) mod ids;
 mod lag;
+#[expect(
+    unsafe_code,
+    reason = "librdkafka's queues in batches; run by tests/asan"
+)]
 mod queue;
 mod reader;
 mod settings;
