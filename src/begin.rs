@@ -9,7 +9,9 @@
 //!
 //! It cannot tell a copied store from the original.
 
-use crate::checkpoint::manifest::{FingerprintKey, JobTime, Markers, PartitionState, secret_hex};
+use crate::checkpoint::manifest::{
+    FingerprintKey, JobTime, Markers, PartitionState, RetentionState, secret_hex,
+};
 use crate::checkpoint::{self, Manifest};
 use crate::cli;
 use crate::config::Config;
@@ -25,6 +27,7 @@ use crate::table::{Role, Table};
 use crate::topic::resume::{resumable, same_topic};
 use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
+use headwater_operators::retention::KeepMarkers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,9 +87,6 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         (None, None) => None,
     };
     let fresh = previous.is_none();
-    if fresh {
-        terms.store.prove_create_if_absent(job)?;
-    }
     admit(
         terms.sink,
         terms.config.sink.replay_unsafe_because.as_deref(),
@@ -97,11 +97,15 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         Some(previous) => resumed(terms, previous)?,
         None => first(terms)?,
     };
+    manifest.retention = retention(terms.config);
     manifest.number = numbers.last().map_or(1, |newest| newest + 1);
     manifest.incarnation = next_incarnation(terms.store, job, &numbers);
     let shards = terms.workers * terms.sink.shards_a_worker().max(1);
     let shards_before = manifest.shards_max;
     manifest.shards_max = shards_before.max(shards);
+    if fresh {
+        terms.store.prove_create_if_absent(job)?;
+    }
     checkpoint::claim(terms.store, &manifest)?;
     let failures = Arc::clone(terms.failures);
     let lost = move |error| failures.report(error);
@@ -215,11 +219,24 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         },
         topic_ids,
         offsets: states.into_iter().flatten().collect(),
+        retention: RetentionState::default(),
         markers: Markers::default(),
         generations: Vec::new(),
         shapes: Vec::new(),
         shards_max: 0,
     })
+}
+
+fn retention(config: &Config) -> RetentionState {
+    let (ttl_ms, open_late_max_ms) = match run::settings::keep_markers(config) {
+        KeepMarkers::Ttl { ttl_ms } => (Some(ttl_ms), None),
+        KeepMarkers::UntilReady { open_late_max_ms } => (None, Some(open_late_max_ms)),
+    };
+    RetentionState {
+        ttl_ms,
+        open_late_max_ms,
+        start_margin_ms: run::settings::ms(config.retention.start_margin),
+    }
 }
 
 /// What may not change between two runs: another value would need another job.

@@ -28,6 +28,6 @@ mod writer;
 pub use chain::{claim, latest, load, name, numbers};
 pub use manifest::Manifest;
 pub use part::{Outbox, Part};
-pub use restore::{Resumed, resume};
+pub use restore::{BadReads, Resumed, resume};
 pub use round::{Checkpointer, Checkpoints, CutState, Saved};
 pub use upload::{Uploads, start as start_uploads};

@@ -8,7 +8,7 @@
 //! reports once more, and then `Verdict`, the last command, tells every process how it ended.
 
 use crate::checkpoint::manifest::GenerationState;
-use crate::checkpoint::{Checkpointer, CutState, Part};
+use crate::checkpoint::{BadReads, Checkpointer, CutState, Part};
 use crate::completion::{Completion, Next, Phase};
 use crate::error::Error;
 use crate::failure::Failures;
@@ -83,6 +83,8 @@ pub struct Coordinator {
     generation: Option<(u32, u64)>,
     generation_id: String,
     checkpointer: Option<Checkpointer>,
+    bad_reads_before: BadReads,
+    workers: usize,
     /// Partitions whose replay was not read to its end, and the last tick of those that were.
     replaying: (BTreeSet<(bool, String, u32)>, u64),
 }
@@ -140,6 +142,8 @@ impl Coordinator {
             generation,
             generation_id: job.generation_id.clone(),
             checkpointer,
+            bad_reads_before: resumed.bad_reads,
+            workers,
             replaying: (replaying, 0),
         }
     }
@@ -191,7 +195,7 @@ impl Coordinator {
         if self.panel.stopping() || stop_asked {
             self.stop(tick, &mut commands);
         }
-        if let Err(error) = self.checkpoint(tick, now_ms, &mut observed, &mut commands) {
+        if let Err(error) = self.checkpoint((tick, now_ms), &counts, &mut observed, &mut commands) {
             self.failures.report(error);
             return Vec::new();
         }
@@ -245,17 +249,24 @@ impl Coordinator {
     /// Begins a checkpoint when one is due, and moves the one under way on.
     fn checkpoint(
         &mut self,
-        tick: u64,
-        now_ms: u64,
+        (tick, now_ms): (u64, u64),
+        counts: &Counts,
         observed: &mut Observed<'_>,
         commands: &mut Vec<Command>,
     ) -> Result<(), Error> {
         let state = self.cut_state();
+        let bad = BadReads {
+            unsafe_reads: self.bad_reads_before.unsafe_reads + counts.unsafe_reads(),
+            late_reads: self.bad_reads_before.late_reads + counts.reads_late,
+        };
+        let all = observed.reports.borrow().len() == self.workers;
+        let counted_at = if all { counts.at_ms } else { 0 };
         let Some(checkpointer) = &mut self.checkpointer else {
             return Ok(());
         };
         checkpointer.take(std::mem::take(&mut observed.parts));
-        checkpointer.step(now_ms, |tick| !observed.durable.less_than(&tick))?;
+        let durable = |tick| !observed.durable.less_than(&tick);
+        checkpointer.step((tick, now_ms), durable, (counted_at, bad))?;
         if self.ending == Ending::No && checkpointer.due(now_ms) {
             commands.push(checkpointer.begin(tick, now_ms, state));
         }
@@ -272,6 +283,9 @@ impl Coordinator {
                 tables: self.tables.clone(),
                 opened_at_ms,
                 evidence: self.evidence.clone(),
+                // Known when everything before the cut was decided.
+                unsafe_reads: 0,
+                late_reads: 0,
             });
         CutState {
             generations: generations.into_iter().collect(),
@@ -390,6 +404,7 @@ impl Coordinator {
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),
             now_ms,
             evidence: self.evidence.clone(),
+            bad_reads_before: self.bad_reads_before,
             saved: self.checkpointer.as_ref().and_then(|c| c.saved().cloned()),
         };
         self.panel.show(shown.clone());

@@ -3,7 +3,7 @@
 //! Everything that touches the world is handed in (topics, sink outlets, clock), so that the same
 //! dataflow runs on Kafka, on files, and in a test on a clock that a hand moves.
 
-use crate::checkpoint::{Checkpoints, Resumed, Saved};
+use crate::checkpoint::{BadReads, Checkpoints, Resumed, Saved};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::key::KeyGate;
@@ -183,11 +183,21 @@ pub struct Shown {
     pub now_ms: u64,
     /// What the end of the snapshot stands on.
     pub evidence: Option<String>,
+    /// READs of earlier runs that keep the generation from being ready.
+    pub bad_reads_before: BadReads,
     /// The last durable checkpoint of this run.
     pub saved: Option<Saved>,
 }
 
 impl Shown {
+    /// READs of this run and those before that keep the generation from being ready.
+    pub fn bad_reads(&self) -> BadReads {
+        BadReads {
+            unsafe_reads: self.bad_reads_before.unsafe_reads + self.counts.unsafe_reads(),
+            late_reads: self.bad_reads_before.late_reads + self.counts.reads_late,
+        }
+    }
+
     /// Whether a signal, at any process, ended the run before it had caught up.
     pub fn interrupted(&self) -> bool {
         self.counts.stop && !self.caught_up

@@ -16,16 +16,16 @@ pub struct CaughtUp;
 /// `Refused` when the generation is unsafe, `NotReady` when the snapshot was not read to its end,
 /// READs came late, or the job was stopped before it had caught up.
 pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
-    let counts = &shown.counts;
-    if counts.unsafe_reads() > 0 {
-        return Err(unsafe_generation(counts.unsafe_reads(), settings));
+    let bad = shown.bad_reads();
+    if bad.unsafe_reads > 0 {
+        return Err(unsafe_generation(bad.unsafe_reads, settings));
     }
-    if counts.reads_late > 0 {
+    if bad.late_reads > 0 {
         return Err(Error::new(
             ErrorKind::NotReady,
             format!(
                 "{} READs lie behind the frozen end of their partition",
-                counts.reads_late
+                bad.late_reads
             ),
         )
         .line("They were quarantined: the snapshot was declared finished too early.")

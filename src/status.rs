@@ -39,6 +39,8 @@ pub struct Counts {
     pub markers: u64,
     /// Bytes that they take.
     pub marker_bytes: u64,
+    /// The tick that control had passed on the worker; of a sum, the earliest.
+    pub at_ms: u64,
     /// Whether this process was asked to stop.
     pub stop: bool,
     /// Whether a source has not come to the end of what is at hand, or cannot know it.
@@ -72,6 +74,7 @@ impl Counts {
             reads_held: merge.reads_held,
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
+            at_ms: 0,
             stop: false,
             behind: mutations.behind || reads.behind,
             shapes: Vec::new(),
@@ -80,7 +83,10 @@ impl Counts {
 
     /// The sum over workers, without shapes.
     pub fn sum<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
-        let mut all = Counts::default();
+        let mut all = Counts {
+            at_ms: u64::MAX,
+            ..Counts::default()
+        };
         for one in workers {
             all.mutations_read += one.mutations_read;
             all.reads_read += one.reads_read;
@@ -99,6 +105,7 @@ impl Counts {
             all.reads_held += one.reads_held;
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
+            all.at_ms = all.at_ms.min(one.at_ms);
             all.stop |= one.stop;
             all.behind |= one.behind;
         }

@@ -380,11 +380,9 @@ fn a_topic_made_anew_has_another_id(broker: &Broker) {
     while let Ok(found) = id() {
         assert!(start.elapsed() < WAIT, "still {found:?}");
     }
-    assert!(
-        id().expect_err("gone")
-            .text
-            .contains("topic ids does not exist")
-    );
+    let error = id().expect_err("gone");
+    let missing = "topic ids does not exist";
+    assert!(error.text.contains(missing), "{error}");
     broker.create("ids", 1);
     let second = id().expect("asked");
     assert!(second.is_some() && second != Some(first), "{second:?}");

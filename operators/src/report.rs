@@ -24,12 +24,12 @@ use timely::dataflow::{ProbeHandle, StreamVec};
 pub type Reports<R> = Rc<RefCell<BTreeMap<usize, R>>>;
 
 /// Builds the reports. `report` is called on every worker each `every_ms` of job time, and once
-/// more at shutdown. The probe follows the stream at worker 0.
+/// more at shutdown, with the tick that control has passed there. The probe follows the stream at worker 0.
 pub fn reports<'scope, R>(
     control: StreamVec<'scope, u64, Command>,
     tick_ms: u64,
     every_ms: u64,
-    mut report: impl FnMut() -> R + 'static,
+    mut report: impl FnMut(u64) -> R + 'static,
 ) -> (Reports<R>, ProbeHandle<u64>)
 where
     R: Clone + Serialize + for<'de> Deserialize<'de> + Send + 'static,
@@ -65,7 +65,7 @@ where
                 output
                     .activate()
                     .session(&*capability)
-                    .give((worker, report()));
+                    .give((worker, report(tick)));
                 held = None;
                 return;
             }
@@ -76,7 +76,7 @@ where
                 output
                     .activate()
                     .session(&*capability)
-                    .give((worker, report()));
+                    .give((worker, report(tick)));
             }
         }
     });

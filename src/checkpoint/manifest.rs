@@ -45,6 +45,9 @@ pub struct Manifest {
     pub topic_ids: BTreeMap<String, String>,
     /// Partitions of both roles.
     pub offsets: Vec<PartitionState>,
+    /// How long markers are kept, as the run that wrote it was configured.
+    #[serde(default)]
+    pub retention: RetentionState,
     /// The markers.
     pub markers: Markers,
     /// Every generation.
@@ -127,6 +130,17 @@ pub struct Ticks {
     pub spans: Vec<(u64, u64)>,
 }
 
+/// Which markers are kept; a setting that may change between two runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionState {
+    /// With the `ttl` policy: how long a marker lives.
+    pub ttl_ms: Option<u64>,
+    /// With `until_ready`: how late a generation may be opened.
+    pub open_late_max_ms: Option<u64>,
+    /// What a snapshot read from a lagging replica may miss.
+    pub start_margin_ms: u64,
+}
+
 /// One generation at the cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationState {
@@ -140,6 +154,13 @@ pub struct GenerationState {
     pub opened_at_ms: u64,
     /// What its end stands on, once it was frozen.
     pub evidence: Option<String>,
+    /// READs that may be stale: quarantined, or emitted all the same. One of them, and the
+    /// generation can never be ready. May count one twice that was read again after a restart.
+    #[serde(default)]
+    pub unsafe_reads: u64,
+    /// READs behind a frozen end, likewise.
+    #[serde(default)]
+    pub late_reads: u64,
 }
 
 impl Manifest {

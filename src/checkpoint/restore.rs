@@ -23,6 +23,15 @@ const READERS_MAX: usize = 4;
 
 type WorkerRuns = Vec<(RunRef, Arc<Run>)>;
 
+/// READs that keep a generation from being ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BadReads {
+    /// They may be stale.
+    pub unsafe_reads: u64,
+    /// They lie behind the frozen end of their partition.
+    pub late_reads: u64,
+}
+
 /// What a run of the job goes on from. The default is a fresh job.
 #[derive(Debug, Default)]
 pub struct Resumed {
@@ -30,6 +39,8 @@ pub struct Resumed {
     pub commands: Vec<Command>,
     /// What the end of the snapshot stands on, when it was frozen.
     pub evidence: Option<String>,
+    /// READs that may be stale, and late ones, of the generation that is open.
+    pub bad_reads: BadReads,
     /// What the workers knew of marked and forgotten ticks.
     pub ticks: Vec<Ticks>,
     /// How far the target is beyond the checkpoint: readers have seen rows of up to here.
@@ -107,6 +118,10 @@ pub fn resume(
     Ok(Resumed {
         commands: opens.chain(frozen.map(Command::Freeze)).collect(),
         evidence: last.and_then(|generation| generation.evidence.clone()),
+        bad_reads: last.map_or_else(BadReads::default, |generation| BadReads {
+            unsafe_reads: generation.unsafe_reads,
+            late_reads: generation.late_reads,
+        }),
         ticks: manifest.markers.ticks.clone(),
         replay: Vec::new(),
         runs,

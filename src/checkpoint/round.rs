@@ -10,6 +10,7 @@
 
 use super::manifest::{GenerationState, Manifest, Markers, PartitionState};
 use super::part::Part;
+use super::restore::BadReads;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
 use crate::error::Error;
@@ -72,6 +73,8 @@ struct Round {
     reads: BTreeMap<(Role, usize), Vec<PartitionState>>,
     shapes: Vec<KnownShape>,
     markers: BTreeMap<usize, (Markers, u64)>,
+    /// The tick at which everything before the cut was seen to be durable.
+    durable_at: Option<u64>,
     writing: bool,
 }
 
@@ -138,6 +141,7 @@ impl Checkpointer {
             reads: BTreeMap::new(),
             shapes: Vec::new(),
             markers: BTreeMap::new(),
+            durable_at: None,
             writing: false,
         });
         Command::Checkpoint { number }
@@ -153,17 +157,28 @@ impl Checkpointer {
         }
     }
 
-    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink.
+    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad` is
+    /// what all workers had counted at a tick: only a count from after the moment at which everything
+    /// before the cut was durable has every READ before the cut in it.
     ///
     /// # Errors
     /// When this run does not own the job any more, or the target says so.
-    pub fn step(&mut self, now_ms: u64, durable: impl Fn(u64) -> bool) -> Result<(), Error> {
+    pub fn step(
+        &mut self,
+        (tick, now_ms): (u64, u64),
+        durable: impl Fn(u64) -> bool,
+        (counted_at, bad): (u64, BadReads),
+    ) -> Result<(), Error> {
         let Some(round) = &mut self.round else {
             return Ok(());
         };
-        if !round.writing && round.complete(self.workers) && durable(round.tick) {
+        if round.durable_at.is_none() && durable(round.tick) {
+            round.durable_at = Some(tick);
+        }
+        let counted = round.durable_at.is_some_and(|at| counted_at >= at);
+        if !round.writing && counted && round.complete(self.workers) {
             round.writing = true;
-            self.writer.write(round.draft(&self.base, now_ms));
+            self.writer.write(round.draft(&self.base, now_ms, bad));
         }
         if let Some(answer) = self.writer.answer() {
             let Written { bytes_new, bytes } = answer?;
@@ -220,7 +235,7 @@ impl Round {
         self.reads.len() == 2 * workers && self.markers.len() == workers
     }
 
-    fn draft(&self, base: &Manifest, now_ms: u64) -> Draft {
+    fn draft(&self, base: &Manifest, now_ms: u64, bad: BadReads) -> Draft {
         let mut markers = Markers::default();
         let mut bytes_new = 0;
         for (of_worker, new) in self.markers.values() {
@@ -239,6 +254,10 @@ impl Round {
         });
         manifest.markers = markers;
         manifest.generations = self.state.generations.clone();
+        if let Some(generation) = manifest.generations.last_mut() {
+            generation.unsafe_reads = bad.unsafe_reads;
+            generation.late_reads = bad.late_reads;
+        }
         manifest.shapes = self.shapes.clone();
         manifest
             .shapes

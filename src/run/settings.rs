@@ -13,12 +13,26 @@ use headwater_operators::retention::KeepMarkers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-fn ms(duration: Duration) -> u64 {
+/// In milliseconds.
+pub fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+/// Which markers are kept.
+pub fn keep_markers(config: &Config) -> KeepMarkers {
+    let retention = &config.retention;
+    match retention.keep_markers {
+        choices::KeepMarkers::UntilReady => KeepMarkers::UntilReady {
+            open_late_max_ms: ms(retention.open_late_max),
+        },
+        choices::KeepMarkers::Ttl => KeepMarkers::Ttl {
+            ttl_ms: ms(retention.ttl),
+        },
+    }
 }
 
 /// The numbers and policies of a run.
@@ -34,14 +48,7 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         inflight_bytes_max: bytes(config.limits.inflight_bytes_max.0),
         reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
         reads_per_second_max: config.limits.reads_per_second_max,
-        keep_markers: match retention.keep_markers {
-            choices::KeepMarkers::UntilReady => KeepMarkers::UntilReady {
-                open_late_max_ms: ms(retention.open_late_max),
-            },
-            choices::KeepMarkers::Ttl => KeepMarkers::Ttl {
-                ttl_ms: ms(retention.ttl),
-            },
-        },
+        keep_markers: keep_markers(config),
         start_margin_ms: ms(retention.start_margin),
         on_forgotten: match retention.on_forgotten {
             choices::OnForgotten::Quarantine => OnForgotten::Quarantine,

@@ -129,9 +129,7 @@ mod tests {
             .expect("it grew");
         assert_eq!(error.kind, ErrorKind::Refused);
         assert!(error.text.contains("muts grew from 4 to 5"), "{error}");
-        assert!(error.text.contains("source.start"), "{error}");
-        // The flag does nothing yet, so nobody is sent to it.
-        assert!(!error.text.contains("--accept-partitions"), "{error}");
+        assert!(error.text.contains("--accept-partitions 5"), "{error}");
         assert_eq!(
             topics.0.load(Ordering::Relaxed),
             5,

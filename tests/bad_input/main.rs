@@ -7,4 +7,5 @@
 mod binary;
 mod check;
 mod records;
+mod restart;
 mod setup;

@@ -29,6 +29,14 @@ impl Connect {
         );
     }
 
+    /// Removes a connector; its topics, slot and offsets stay. One that is not there is no error.
+    pub(crate) fn delete(self, name: &str) {
+        let (status, body) = self.request("DELETE", &format!("/connectors/{name}"), "");
+        if status != 204 && status != 404 {
+            eprintln!("connector {name} was not removed: {status} {body}");
+        }
+    }
+
     /// `Ok` once every task of the connector runs. Panics when one has failed.
     pub(crate) fn running(self, name: &str) -> Result<(), String> {
         let (status, body) = self.request("GET", &format!("/connectors/{name}/status"), "");

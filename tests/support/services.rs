@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const PORT_MIN: u32 = 20_000;
 const PORT_COUNT: u32 = 12_000;
 const START_TRIES: u32 = 3;
+/// A machine that compiles at the same time has taken more than 60 s.
+const START_SECONDS_MAX: &str = "180";
 /// Connect first: it talks to both others.
 const STOP_ORDER: [&str; 3] = ["connect", "postgres", "kafka"];
 const LOG_TAIL_LINES: usize = 30;
@@ -79,6 +81,40 @@ impl Services {
         self.connect_port
     }
 
+    /// Stops Kafka and starts it again on the same data and port; returns how long it was away.
+    pub(crate) fn restart_kafka(&self) -> Duration {
+        self.restart("kafka", self.kafka_port)
+    }
+
+    /// As [`Services::restart_kafka`]; the server ends its sessions and does not wait for them.
+    pub(crate) fn restart_postgres(&self) -> Duration {
+        self.restart("postgres", self.postgres_port)
+    }
+
+    fn restart(&self, name: &str, port: u16) -> Duration {
+        let begun = Instant::now();
+        let stopped = Command::new(script("stop-service"))
+            .arg(self.data(name))
+            .status()
+            .expect("bash is there");
+        assert!(stopped.success(), "{name} could not be stopped: {stopped}");
+        if let Err(said) = self.run_start(name, port, &[]) {
+            panic!("{name} did not start again: {said}");
+        }
+        begun.elapsed()
+    }
+
+    /// Prints the ends of the services' logs.
+    pub(crate) fn print_logs(&self) {
+        for (name, log) in [
+            ("connect", "connect.log"),
+            ("kafka", "kafka.log"),
+            ("postgres", "postgres.log"),
+        ] {
+            print_tail(&self.data(name).join(log));
+        }
+    }
+
     /// The folder of this set; a test may put its own files there.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
@@ -92,37 +128,41 @@ impl Services {
         let begun = Instant::now();
         for attempt in 1.. {
             let port = free_port();
-            let output = Command::new(script(&format!("start-{name}")))
-                .arg(self.data(name))
-                .arg(port.to_string())
-                .args(more)
-                .stdin(Stdio::null())
-                .output()
-                .expect("bash is there");
-            if output.status.success() {
-                eprintln!(
-                    "{name}: port {port}, {:.1} s",
-                    begun.elapsed().as_secs_f64()
-                );
-                return port;
+            match self.run_start(name, port, more) {
+                Ok(()) => {
+                    eprintln!(
+                        "{name}: port {port}, {:.1} s",
+                        begun.elapsed().as_secs_f64()
+                    );
+                    return port;
+                }
+                Err(said) => assert!(attempt < START_TRIES, "{name} did not start: {said}"),
             }
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(attempt < START_TRIES, "{name} did not start: {said}");
         }
         unreachable!("the loop ends by returning or by its assertion")
+    }
+
+    /// Runs the start script of a service; what it said when that failed.
+    fn run_start(&self, name: &str, port: u16, more: &[&str]) -> Result<(), String> {
+        let output = Command::new(script(&format!("start-{name}")))
+            .arg(self.data(name))
+            .arg(port.to_string())
+            .args(more)
+            .env("START_LIMIT", START_SECONDS_MAX)
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash is there");
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 
 impl Drop for Services {
     fn drop(&mut self) {
         if thread::panicking() {
-            for (name, log) in [
-                ("connect", "connect.log"),
-                ("kafka", "kafka.log"),
-                ("postgres", "postgres.log"),
-            ] {
-                print_tail(&self.data(name).join(log));
-            }
+            self.print_logs();
         }
         for name in STOP_ORDER {
             let stopped = Command::new(script("stop-service"))
@@ -197,7 +237,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// A port that is free now, and the next one too (Kafka's controller takes it).
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Test processes side by side begin at different places.
     let start = std::process::id().wrapping_mul(37);

@@ -21,7 +21,7 @@ fn the_last_report_is_in_when_the_shutdown_has_passed() {
             let (latest, probe) = worker.dataflow::<u64, _, _>(|scope| {
                 let calls = Rc::clone(&calls);
                 let control = broadcast(control.to_stream(scope));
-                reports(control, TICK_MS, 5 * TICK_MS, move || {
+                reports(control, TICK_MS, 5 * TICK_MS, move |_| {
                     calls.set(calls.get() + 1);
                     calls.get()
                 })
@@ -65,7 +65,7 @@ fn a_shutdown_at_the_first_tick_is_reported_too() {
         let mut control = Control::new();
         let (latest, probe) = worker.dataflow::<u64, _, _>(|scope| {
             let control = broadcast(control.to_stream(scope));
-            reports(control, TICK_MS, TICK_MS, || "bye".to_owned())
+            reports(control, TICK_MS, TICK_MS, |_| "bye".to_owned())
         });
         control.send(Command::Shutdown);
         drop(control);

@@ -2,7 +2,7 @@
 
 use super::{
     FingerprintKey, GenerationState, JobTime, Manifest, ManifestError, Markers, PartitionState,
-    RunRef, Ticks, secret_hex,
+    RetentionState, RunRef, Ticks, secret_hex,
 };
 use crate::table::Role;
 use proptest::prelude::{any, prop, proptest};
@@ -34,6 +34,11 @@ pub(in crate::checkpoint) fn manifest() -> Manifest {
             next_offset: 5,
             end: Some(9),
         }],
+        retention: RetentionState {
+            ttl_ms: Some(1000),
+            open_late_max_ms: None,
+            start_margin_ms: 10,
+        },
         markers: Markers {
             runs: vec![RunRef {
                 file: "hello/runs/0000000003.0.1".to_owned(),
@@ -61,6 +66,8 @@ pub(in crate::checkpoint) fn manifest() -> Manifest {
             tables: vec![0],
             opened_at_ms: 20,
             evidence: None,
+            unsafe_reads: 0,
+            late_reads: 0,
         }],
         shapes: Vec::new(),
         shards_max: 2,

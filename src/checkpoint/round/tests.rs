@@ -1,7 +1,7 @@
 //! A manifest is written only when every part is here and all before the cut is durable; and a
 //! taken number ends the run.
 
-use super::{Checkpointer, Checkpoints, CutState};
+use super::{BadReads, Checkpointer, Checkpoints, CutState};
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{PartitionState, Ticks};
 use crate::checkpoint::{self, Part, start_uploads};
@@ -69,19 +69,30 @@ fn parts(number: u64) -> Vec<Part> {
     parts
 }
 
+fn counted(at: u64) -> (u64, BadReads) {
+    let bad = BadReads {
+        unsafe_reads: 3,
+        late_reads: 4,
+    };
+    (at, bad)
+}
+
 /// Steps until the manifest is durable.
 fn finish(checkpointer: &mut Checkpointer, now_ms: u64) -> Result<(), Error> {
     let until = Instant::now() + Duration::from_secs(10);
     while checkpointer.busy() {
         assert!(Instant::now() < until, "no answer");
-        checkpointer.step(now_ms, |_| true)?;
+        checkpointer.step((now_ms, now_ms), |_| true, counted(now_ms))?;
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
 fn round(checkpointer: &mut Checkpointer, now_ms: u64) -> u64 {
-    let command = checkpointer.begin(now_ms, now_ms, CutState::default());
+    let state = CutState {
+        generations: manifest().generations,
+    };
+    let command = checkpointer.begin(now_ms, now_ms, state);
     let Command::Checkpoint { number } = command else {
         panic!("{command:?}");
     };
@@ -100,16 +111,26 @@ fn every_part_and_durability_are_waited_for() {
         // A part of another round counts for nothing.
         some.extend(parts(number - 1));
         run.take(some);
-        run.step(2100, |_| true).expect("waits");
+        run.step((2100, 2100), |_| true, counted(2100))
+            .expect("waits");
         std::thread::sleep(Duration::from_millis(5));
-        run.step(2100, |_| true).expect("waits");
+        run.step((2100, 2100), |_| true, counted(2100))
+            .expect("waits");
         assert!(run.busy());
     }
     let mut run = checkpointer(&store);
     let number = round(&mut run, 2000);
     run.take(parts(number));
-    run.step(2100, |tick| tick < 2000)
+    run.step((2100, 2100), |tick| tick < 2000, counted(2100))
         .expect("waits for the sink");
+    let none = checkpoint::numbers(&store, "hello").expect("listed");
+    assert!(none.is_empty());
+    // What was counted before may lack READs before the cut.
+    run.step((2100, 2100), |_| true, counted(2080))
+        .expect("waits");
+    std::thread::sleep(Duration::from_millis(5));
+    run.step((2120, 2120), |_| true, counted(2080))
+        .expect("waits");
     let none = checkpoint::numbers(&store, "hello").expect("listed");
     assert!(none.is_empty());
     finish(&mut run, 2100).expect("written");
@@ -119,6 +140,8 @@ fn every_part_and_durability_are_waited_for() {
     assert_eq!(written.number, 8);
     assert_eq!((written.time.cut_ms, written.time.now_ms), (2000, 2100));
     assert_eq!(written.offsets.len(), 4);
+    let generation = &written.generations[0];
+    assert_eq!((generation.unsafe_reads, generation.late_reads), (3, 4));
     assert_eq!(
         run.saved().expect("saved").bytes_new,
         written.encode().len() as u64 + 10

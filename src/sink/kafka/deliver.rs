@@ -9,7 +9,7 @@ use rdkafka::producer::{
     BaseProducer, BaseRecord, DeliveryResult, NoCustomPartitioner, Producer, ProducerContext,
 };
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `BaseProducer::poll` always takes all of its time, however soon something comes.
 const POLL: Duration = Duration::from_millis(1);
@@ -92,11 +92,17 @@ fn send(
     }
 }
 
-/// Waits until every record is delivered or has failed; `message.timeout.ms` bounds it.
-pub(super) fn wait(producer: &BaseProducer<Deliveries>) {
+/// Waits until every record is delivered or has failed, or `limit` is over; whether all have ended.
+/// `message.timeout.ms` bounds it, too.
+pub(super) fn wait(producer: &BaseProducer<Deliveries>, limit: Duration) -> bool {
+    let begun = Instant::now();
     while producer.in_flight_count() > 0 {
+        if begun.elapsed() > limit {
+            return false;
+        }
         producer.poll(POLL);
     }
+    true
 }
 
 /// What to do about a record that was not delivered.

@@ -7,6 +7,7 @@ use super::deliver::{Deliveries, Verdict, hand_over, verdict, wait};
 use crate::error::Error;
 use crate::sink::{Applied, Rejected, Row, WriteError, Writer};
 use rdkafka::producer::{BaseProducer, Producer};
+use std::time::Duration;
 
 pub(super) struct PlainWriter {
     sink: KafkaSink,
@@ -22,7 +23,7 @@ impl PlainWriter {
 impl Writer for PlainWriter {
     fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         hand_over(&self.producer, &self.sink.topics, rows, |_| false);
-        wait(&self.producer);
+        wait(&self.producer, Duration::MAX);
         let failures = self.producer.context().take();
         if let Some((_, reason)) = self.producer.client().fatal_error() {
             // An idempotent producer that has lost its place goes on only as a new one.

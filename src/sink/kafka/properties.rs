@@ -1,6 +1,7 @@
 //! The properties of the sink's producers: ours, the person's, and those that are not for choosing.
 //!
-//! Invariant: a delivery ends, one way or the other, before its transaction times out.
+//! Invariant: in transactions a record is given up no sooner than its transaction times out, unless
+//! the person says so.
 
 use crate::error::Error;
 use rdkafka::ClientConfig;
@@ -10,16 +11,13 @@ use std::ops::RangeInclusive;
 
 /// Ours unless the person sets them.
 ///
-/// * A delivery is given up, and the batch tried again, after `message.timeout.ms`: from then on
-///   the status says that the target is waited for (librdkafka's own default is 5 minutes).
+/// * Without transactions a delivery is given up, and the batch tried again, after
+///   `message.timeout.ms`: from then on the status says that the target is waited for.
 /// * The brokers end a transaction that is older than `transaction.timeout.ms`, and the job with
 ///   it: so brokers may be away for that long. When a run is killed and no other takes over, readers
 ///   of committed records wait for as long at its last, open transaction.
-const DEFAULTS: [(&str, &str); 3] = [
-    ("compression.type", "lz4"),
-    ("linger.ms", "5"),
-    ("message.timeout.ms", "30000"),
-];
+const DEFAULTS: [(&str, &str); 2] = [("compression.type", "lz4"), ("linger.ms", "5")];
+const PLAIN_TIMEOUT: (&str, &str) = ("message.timeout.ms", "30000");
 const TRANSACTION_TIMEOUT: (&str, &str) = ("transaction.timeout.ms", "300000");
 
 /// Bounds of what the person sets, ms.
@@ -57,6 +55,9 @@ impl Properties {
         let mut config = ClientConfig::new();
         for (name, value) in DEFAULTS {
             config.set(name, value);
+        }
+        if !transactional {
+            config.set(PLAIN_TIMEOUT.0, PLAIN_TIMEOUT.1);
         }
         let mut timeout = TRANSACTION_TIMEOUT.1;
         for (name, value) in kafka.iter().chain(sink) {
@@ -145,5 +146,8 @@ mod tests {
         // librdkafka warns of it where there are no transactions.
         let plain = made(&[("transaction.timeout.ms", "5000")], false).unwrap();
         assert_eq!(plain.config.get("transaction.timeout.ms"), None);
+        assert_eq!(plain.config.get("message.timeout.ms"), Some("30000"));
+        // librdkafka makes it that of the transaction.
+        assert_eq!(own.config.get("message.timeout.ms"), None);
     }
 }

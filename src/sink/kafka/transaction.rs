@@ -2,7 +2,9 @@
 //! or nothing of it, and nothing of a run that was fenced.
 //!
 //! Invariant: the end of a transaction is known before the next one begins. A commit whose answer
-//! did not come is asked for again, not done again: the batch is then in the topic once.
+//! did not come is asked for again, not done again: the batch is then in the topic once. Records
+//! that brokers do not take for a while stay in their transaction: an abort whose beginning the
+//! brokers never heard of can make librdkafka's producer useless (INVALID_TXN_STATE).
 //!
 //! A producer that was fenced never becomes usable again (see [`super::fence`]).
 
@@ -17,7 +19,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a commit or an abort is waited for before the status tells of it.
+/// How long deliveries, a commit or an abort are waited for before the status tells of it.
 const CALL: Duration = Duration::from_secs(10);
 /// The same when the job ends.
 const LAST_CALL: Duration = Duration::from_secs(1);
@@ -27,6 +29,8 @@ enum Open {
     Nothing,
     /// A transaction that must be aborted.
     Transaction,
+    /// Records on their way, and the rows of the batch that are not among them.
+    Sending(BTreeMap<usize, String>),
     /// A commit without an answer, and the rows of the batch that are not in it.
     Commit(Vec<Rejected>),
 }
@@ -73,7 +77,20 @@ impl TransactionalWriter {
         self.open = Open::Transaction;
         let skipped = |index| without.contains_key(&index);
         hand_over(&self.producer, &self.sink.topics, rows, skipped);
-        wait(&self.producer);
+        self.delivered(rows, without)
+    }
+
+    /// Waits for what was sent; the failures that are the rows' own.
+    fn delivered(
+        &mut self,
+        rows: &[Row<'_>],
+        without: &BTreeMap<usize, String>,
+    ) -> Result<Vec<(usize, String)>, WriteError> {
+        if !wait(&self.producer, CALL) {
+            self.open = Open::Sending(without.clone());
+            return Err(self.retry("no broker has taken the records yet"));
+        }
+        self.open = Open::Transaction;
         let failures = self.producer.context().take();
         self.check_alive()?;
         let mut own = Vec::new();
@@ -112,7 +129,7 @@ impl TransactionalWriter {
         match self.producer.abort_transaction(within) {
             Ok(()) => {
                 // Whatever was reported belongs to the transaction that is gone.
-                wait(&self.producer);
+                wait(&self.producer, within);
                 self.producer.context().take();
                 self.open = Open::Nothing;
                 Ok(())
@@ -165,21 +182,25 @@ fn at_point(result: Result<(), Error>) -> Result<(), WriteError> {
 
 impl Writer for TransactionalWriter {
     fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => {}
-            Open::Transaction => self.abort(CALL)?,
-            // After a retry the same batch is given.
-            Open::Commit(rejected) => return self.commit(rejected),
-        }
         let mut without = BTreeMap::new();
-        loop {
-            let refused = self.send(rows, &without)?;
-            if refused.is_empty() {
-                break;
+        // After a retry the same batch is given.
+        let mut refused = match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Nothing => self.send(rows, &without)?,
+            Open::Transaction => {
+                self.abort(CALL)?;
+                self.send(rows, &without)?
             }
+            Open::Sending(before) => {
+                without = before;
+                self.delivered(rows, &without)?
+            }
+            Open::Commit(rejected) => return self.commit(rejected),
+        };
+        while !refused.is_empty() {
             // A transaction is whole or not at all: again, without them.
             self.abort(CALL)?;
             without.extend(refused);
+            refused = self.send(rows, &without)?;
         }
         at_point(fault::point("kafka.commit.before"))?;
         let rejected = without.into_iter();
@@ -195,7 +216,7 @@ impl Writer for TransactionalWriter {
 impl Drop for TransactionalWriter {
     /// Readers need not wait for the brokers to end what was given up.
     fn drop(&mut self) {
-        if let Open::Transaction = self.open {
+        if let Open::Transaction | Open::Sending(_) = self.open {
             let _ = self.abort(LAST_CALL);
         }
     }
