@@ -19,6 +19,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 const WAIT: Duration = Duration::from_secs(60);
 /// What tells this binary to be a run; its value is the broker's address.
 const CHILD: &str = "HEADWATER_TEST_KAFKA_RUN";
+/// The fault points of this target; each is visited in error and in abort mode.
+const POINTS: [&str; 2] = ["kafka.commit.before", "kafka.commit.after"];
 const CHILD_SHARDS: usize = 3;
 
 fn settings(servers: &str, job: &str) -> SinkSettings {
@@ -136,7 +139,7 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Not a test: the first run, which writes three batches through its last shard. It is told to
-/// pause within the second.
+/// pause, to fail or to die within the second.
 #[test]
 fn a_run_of_its_own() {
     let Ok(servers) = std::env::var(CHILD) else {
@@ -161,13 +164,19 @@ fn a_run_of_its_own() {
     }
 }
 
-/// The first run, already paused inside its second transaction.
-fn paused_run(broker: &Broker, job: &str, plant: &str) -> Child {
-    let child = Command::new(std::env::current_exe().unwrap())
+fn first_run(broker: &Broker, job: &str, fault: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "a_run_of_its_own", "--nocapture"])
         .env(CHILD, &broker.servers)
         .env("HEADWATER_TEST_JOB", job)
-        .env("HEADWATER_FAULT", "kafka.commit.before=pause@2")
+        .env("HEADWATER_FAULT", fault);
+    command
+}
+
+/// The first run, already paused inside its second transaction.
+fn paused_run(broker: &Broker, job: &str, plant: &str) -> Child {
+    let child = first_run(broker, job, "kafka.commit.before=pause@2")
         .env("HEADWATER_PLANT", plant)
         .stdout(Stdio::piped())
         .spawn()
@@ -243,6 +252,33 @@ fn a_killed_run_holds_no_reader_up(broker: &Broker) {
         committed(broker, "killed"),
         pairs(&[("a", "old"), ("b", "new")])
     );
+}
+
+fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
+    const SIGABRT: i32 = 6;
+    // What the first run has committed in the end; what is tried again after its commit comes twice.
+    let left: [&[&str]; 4] = [&["a", "b", "c"], &["a"], &["a", "b", "b", "c"], &["a", "b"]];
+    let visits = POINTS.map(|point| ["error", "abort"].map(|action| (point, action)));
+    for ((point, action), left) in visits.into_iter().flatten().zip(left) {
+        let job = format!("{}-{action}", point.replace('.', "-"));
+        broker.create(&job, 1);
+        let fault = format!("{point}={action}@2");
+        let output = first_run(broker, &job, &fault).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let proof = format!("fault: {point}: {action}");
+        assert!(said.contains(&proof), "{fault}: not visited: {said}");
+        match action {
+            "abort" => assert_eq!(output.status.signal(), Some(SIGABRT), "{said}"),
+            _ => assert!(output.status.success(), "{said}"),
+        }
+        let sink = sink(&settings(&broker.servers, &job));
+        sink.claim(&claim(&job, 2, CHILD_SHARDS)).unwrap();
+        let mut first = writer(&*sink, 2, 0);
+        write(&mut *first, &[("b", "new"), ("c", "new")]).unwrap();
+        let old = left.iter().map(|key| (*key, "old"));
+        let expected: Vec<_> = old.chain([("b", "new"), ("c", "new")]).collect();
+        assert_eq!(committed(broker, &job), pairs(&expected), "{fault}");
+    }
 }
 
 fn a_restart_loses_nothing_and_repeats_in_order(broker: &Broker) {
@@ -356,6 +392,7 @@ fn kafka_sink_on_a_real_broker() {
     a_paused_run_cannot_write_after_its_successor(&broker);
     without_the_fence_the_stale_write_is_seen(&broker);
     a_killed_run_holds_no_reader_up(&broker);
+    a_fault_at_a_commit_loses_nothing(&broker);
     a_restart_loses_nothing_and_repeats_in_order(&broker);
     a_row_that_is_too_large_is_refused_alone(&broker);
     a_topic_made_anew_is_not_the_target(&broker);
