@@ -203,14 +203,23 @@ fn kafka_to_kafka_writes_rows_and_tombstones() {
         assert_eq!(value["after"]["greeting"], expected);
     }
 
-    // Again: the target is not empty now.
-    let again = example(
+    // Again: it goes on where it was, and there is nothing new.
+    let text = said(
         "kafka_to_kafka",
         &["--brokers", &brokers],
         services.folder(),
     );
-    let errors = String::from_utf8_lossy(&again.stderr);
-    assert_eq!(again.status.code(), Some(4), "{errors}");
+    assert!(text.contains("mutations emitted  0"), "{text}");
+    assert_eq!(consume(&brokers, &kafka, "merged.public.hello"), merged);
+
+    // Afresh: the target is not empty now.
+    let afresh = example(
+        "kafka_to_kafka",
+        &["--brokers", &brokers, "--state", "afresh"],
+        services.folder(),
+    );
+    let errors = String::from_utf8_lossy(&afresh.stderr);
+    assert_eq!(afresh.status.code(), Some(4), "{errors}");
     assert!(errors.contains("is not empty"), "{errors}");
 }
 
