@@ -13,8 +13,8 @@ use std::ops::RangeInclusive;
 /// * A delivery is given up, and the batch tried again, after `message.timeout.ms`: from then on
 ///   the status says that the target is waited for (librdkafka's own default is 5 minutes).
 /// * The brokers end a transaction that is older than `transaction.timeout.ms`, and the job with
-///   it: so brokers may be away for that long. When a run is killed and no other takes over, readers
-///   of committed records wait for as long at its last, open transaction.
+///   it: so brokers may be away for that long. When a run is killed and no other takes over,
+///   readers of committed records wait for as long at its last, open transaction.
 const DEFAULTS: [(&str, &str); 3] = [
     ("compression.type", "lz4"),
     ("linger.ms", "5"),
