@@ -27,6 +27,8 @@ pub enum Command {
     Check(CheckArgs),
     /// End the snapshot.
     EndSnapshot(EndSnapshotArgs),
+    /// Look at the checkpoints.
+    Checkpoint(CheckpointArgs),
     /// Write a first configuration.
     Init(InitArgs),
     /// Print the effective configuration.
@@ -87,6 +89,36 @@ pub struct CheckArgs {
     pub origin: Origin,
     /// The findings are one JSON object on stdout.
     pub json: bool,
+}
+
+/// `headwater checkpoint`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointArgs {
+    /// The configuration: its job and its store.
+    pub origin: Origin,
+    /// What was found is one JSON value on stdout.
+    pub json: bool,
+    /// What to do.
+    pub verb: CheckpointVerb,
+}
+
+/// What to do with checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointVerb {
+    /// Which are there.
+    List,
+    /// Read everything.
+    Verify {
+        /// Of which one; the newest when not said.
+        number: Option<u64>,
+        /// Of every one.
+        all: bool,
+    },
+    /// Say in words what one holds.
+    Explain {
+        /// Which one; the newest when not said.
+        number: Option<u64>,
+    },
 }
 
 /// `headwater init`.

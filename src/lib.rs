@@ -8,6 +8,7 @@ pub mod assemble;
 pub mod begin;
 pub mod check;
 pub mod checkpoint;
+pub mod checkpoint_cli;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

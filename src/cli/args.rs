@@ -1,6 +1,9 @@
 //! What clap reads, and the checks between flags. Nothing outside this module sees it.
 
-use super::{CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
+use super::{
+    CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
+    InitArgs, RunArgs,
+};
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
@@ -41,6 +44,9 @@ enum Verb {
     /// Say that the snapshot is complete: end every partition of the snapshot topics
     #[command(after_help = EXIT_CODES)]
     EndSnapshot(EndSnapshot),
+    /// Look at the checkpoints of the job, and change nothing
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Checkpoint(Checkpoint),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -121,6 +127,40 @@ struct EndSnapshot {
     again: bool,
 }
 
+#[derive(Subcommand)]
+enum Checkpoint {
+    /// List them: number, time, markers, bytes
+    Ls(Look),
+    /// Read everything that a restore would read, and compare the sums
+    Verify {
+        #[command(flatten)]
+        one: LookAt,
+        /// Verify all of them
+        #[arg(long, conflicts_with = "number")]
+        all: bool,
+    },
+    /// Say in words what one holds, and what a run would do with it
+    Explain(LookAt),
+}
+
+#[derive(Args)]
+struct LookAt {
+    /// Number of the checkpoint [default: the newest]
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    number: Option<u64>,
+    #[command(flatten)]
+    look: Look,
+}
+
+#[derive(Args)]
+struct Look {
+    #[command(flatten)]
+    source: Source,
+    /// Print what was found as JSON on stdout
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Args)]
 struct InitFlags {
     /// The shared topic of live mutations: a Kafka name or file:PATH
@@ -199,6 +239,7 @@ impl Cli {
                 generation: end.generation,
                 again: end.again,
             }),
+            Verb::Checkpoint(checkpoint) => Command::Checkpoint(checkpoint.args()),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),
@@ -211,6 +252,27 @@ impl Source {
         Origin {
             path: self.config,
             sets: self.set,
+        }
+    }
+}
+
+impl Checkpoint {
+    fn args(self) -> CheckpointArgs {
+        let (look, verb) = match self {
+            Checkpoint::Ls(look) => (look, CheckpointVerb::List),
+            Checkpoint::Verify { one, all } => {
+                let number = one.number;
+                (one.look, CheckpointVerb::Verify { number, all })
+            }
+            Checkpoint::Explain(one) => {
+                let number = one.number;
+                (one.look, CheckpointVerb::Explain { number })
+            }
+        };
+        CheckpointArgs {
+            origin: look.source.origin(),
+            json: look.json,
+            verb,
         }
     }
 }
