@@ -50,6 +50,8 @@ pub struct RunArgs {
     pub without_markers: bool,
     /// The summary is one JSON object on stdout.
     pub json: bool,
+    /// Counts are told all the time, one JSON object a line on stdout; for a parent process.
+    pub tell: bool,
     /// Threads and processes.
     pub cluster: ClusterArgs,
     /// The partition count of the mutation topics that the person has agreed to.

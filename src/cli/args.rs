@@ -82,6 +82,9 @@ struct Run {
     /// Print the summary as one JSON object on stdout
     #[arg(long)]
     json: bool,
+    /// Tell the counts all the time, one JSON object a line on stdout (`demo` listens)
+    #[arg(long, hide = true)]
+    tell: bool,
     /// Worker threads in each process
     #[arg(short = 'w', long = "threads", value_name = "N", default_value_t = 1)]
     workers: usize,
@@ -302,6 +305,7 @@ impl Run {
             assume_finished_after_idle: self.assume_finished_after_idle,
             without_markers: self.without_markers,
             json: self.json,
+            tell: self.tell,
             cluster: ClusterArgs {
                 workers: self.workers,
                 processes: self.processes,
