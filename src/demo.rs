@@ -8,9 +8,9 @@
 //!                                                           └─▶ rule switched off ─▶ sick.db
 //! ```
 //! Both jobs read the same two topics at the same time, so the disease and the cure have one
-//! schedule. The job is `headwater run` in a process of its own. Half way through the snapshot it is
-//! killed (SIGKILL), and started again on one worker more. At the end both sinks are compared with
-//! the source, row by row, in SQL.
+//! schedule. The job is `headwater run` in a process of its own. Half way through the snapshot it
+//! is killed (SIGKILL), and started again on one worker more. At the end both sinks are compared
+//! with the source, row by row, in SQL.
 //!
 //! Invariant: it succeeds only when the sink equals the source *and* the sick copy is really sick.
 

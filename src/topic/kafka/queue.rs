@@ -1,7 +1,8 @@
 //! The queue that all partitions of one client deliver into, taken from in batches.
 //!
-//! With `ids`, the only unsafe code of this program. Measured with 2 clients of 4 partitions and records of 500
-//! bytes copied into an arena, medians of 5 rounds in one run beside other work: CPU a record is
+//! With `ids`, the only unsafe code of this program. Measured with 2 clients of 4 partitions and
+//! records of 500 bytes copied into an arena, medians of 5 rounds in one run beside other work: CPU
+//! a record is
 //! 0.66 us with `BaseConsumer::poll`, 0.45 with `rd_kafka_consume_batch_queue`, 0.43 with
 //! `rd_kafka_consume_callback_queue`. The batch form is taken: no Rust frame is called from C, a
 //! panic in between is harmless, and a budget can end anywhere. `poll` also loses what we need: the
