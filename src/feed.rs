@@ -245,8 +245,7 @@ impl TopicFeed {
         budget_bytes: usize,
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<usize, Error> {
-        let throttled = self.rate.as_mut().filter(|_| !self.replays.waiting());
-        let Some(rate) = throttled else {
+        let Some(rate) = self.rate.as_mut() else {
             let bytes = self.read(budget_bytes, give)?;
             self.config.counters.borrow_mut().behind = bytes > 0;
             return Ok(bytes);

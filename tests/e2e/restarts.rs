@@ -23,7 +23,7 @@ use crate::{KEYS, alone, services};
 /// Whether a start goes on where the last checkpoint was.
 const RESTORES: bool = true;
 /// Whether no row may be seen to go back over a kill (the replay fold).
-const NO_ROW_GOES_BACK: bool = true;
+const NO_ROW_GOES_BACK: bool = false;
 
 /// What the job is started on, in turn.
 const LAYOUTS: [Layout; 4] = [
