@@ -236,7 +236,8 @@ impl Coordinator {
         };
         checkpointer.take(std::mem::take(&mut observed.parts));
         checkpointer.step(now_ms, |tick| !observed.durable.less_than(&tick))?;
-        if self.ending == Ending::No && checkpointer.due(now_ms) {
+        let asked = !checkpointer.busy() && self.panel.take_save();
+        if self.ending == Ending::No && (asked || checkpointer.due(now_ms)) {
             commands.push(checkpointer.begin(tick, now_ms, state));
         }
         Ok(())
