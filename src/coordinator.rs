@@ -270,7 +270,8 @@ impl Coordinator {
         checkpointer.take(std::mem::take(&mut observed.parts));
         let durable = |tick| !observed.durable.less_than(&tick);
         checkpointer.step((tick, now_ms), durable, (counted_at, bad))?;
-        if self.ending == Ending::No && checkpointer.due(now_ms) {
+        let asked = !checkpointer.busy() && self.panel.take_save();
+        if self.ending == Ending::No && (asked || checkpointer.due(now_ms)) {
             commands.push(checkpointer.begin(tick, now_ms, state));
         }
         Ok(())
