@@ -2,8 +2,8 @@
 //! that go back: an older change of a key after a newer one.
 //!
 //! It looks only at keys that the snapshot does not contain: a READ ahead of the stream may go back
-//! without any crash (design corollary 4). A row that is gone counts as the first delete at or after
-//! what was seen.
+//! without any crash (design corollary 4). A row that is gone counts as the first delete at or
+//! after what was seen.
 //!
 //! It cannot see what is there for less than one poll.
 
