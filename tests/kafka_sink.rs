@@ -272,8 +272,7 @@ fn a_killed_run_holds_no_reader_up(broker: &Broker) {
 
 fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
     const SIGABRT: i32 = 6;
-    // What the first run has committed in the end; what is tried again after its commit comes
-    // twice.
+    // What the first run has committed; what is tried again after its commit comes twice.
     let left: [&[&str]; 4] = [&["a", "b", "c"], &["a"], &["a", "b", "b", "c"], &["a", "b"]];
     let visits = POINTS.map(|point| ["error", "abort"].map(|action| (point, action)));
     for ((point, action), left) in visits.into_iter().flatten().zip(left) {

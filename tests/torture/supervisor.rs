@@ -253,7 +253,7 @@ impl Supervisor<'_> {
                 (Some(0), None) => plan.start.once,
                 _ => false,
             };
-            if !fine || ended.err.contains("panicked") {
+            if !fine || ended.err.contains("PANIC") {
                 return Err(format!("{plan:?}, killed {killed}: {}", ended.words()));
             }
         }
