@@ -406,7 +406,7 @@ fn a_topic_made_anew_is_not_the_target(broker: &Broker) {
         assert!(Instant::now() < until, "not deleted");
     }
     broker.create("anew", 1);
-    let error = identity(&settings, known.clone()).unwrap_err();
+    let error = identity(&settings, known.clone()).expect_err("another topic");
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(
         error
