@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use troubles::Troubles;
 
 /// What is said of a replay that is too large.
-const STREAMS: &str = "it is larger than limits.replay_bytes_max, so it is written as it comes: \
+const STREAMS: &str = "note: the replay is larger than limits.replay_bytes_max, so it is written as it comes: \
     readers of the target may see rows go back until the job has caught up";
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
@@ -123,7 +123,7 @@ fn execute(
         _ => Display::silent(),
     };
     let panel = Arc::clone(&job.panel);
-    let mut troubles = Troubles::default();
+    let (mut troubles, mut streams) = (Troubles::default(), false);
     let watch = || {
         // Who started this run only to be told of it is gone: nobody would stop it.
         if stop.requested() || display.unheard() {
@@ -131,10 +131,9 @@ fn execute(
         }
         display.show(&progress(&panel.shown()));
         panel.trouble("the target", sink.and_then(retried));
-        panel.trouble(
-            "the replay",
-            job.replay.streams().then(|| STREAMS.to_owned()),
-        );
+        if job.replay.streams() && !std::mem::replace(&mut streams, true) {
+            display.say(STREAMS);
+        }
         for line in troubles.look(Instant::now(), &panel.troubles()) {
             display.say(&line);
         }

@@ -123,7 +123,11 @@ impl Thread {
         }
         // The number may be free because a successor has made it, gone on, and deleted it again.
         if let Err(fenced) = insist(&self.panel, || self.still_ours(&manifest)) {
-            insist(&self.panel, || self.store.delete(&object));
+            // One that the next number follows is where the successor has taken over from.
+            let next = name(&manifest.job, manifest.number + 1);
+            if insist(&self.panel, || self.store.size(&next)).is_none() {
+                insist(&self.panel, || self.store.delete(&object));
+            }
             return Err(fenced);
         }
         insist(&self.panel, || self.verify(&manifest));

@@ -289,7 +289,7 @@ impl Player {
         if !self.ended {
             self.end_snapshot();
         }
-        self.to_the_end();
+        self.run_to_the_end();
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Player {
     }
 
     /// Runs until the job is over, if it ever is.
-    fn to_the_end(&mut self) {
+    fn run_to_the_end(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.failed() || self.turn() {
                 return;
@@ -437,7 +437,7 @@ impl Player {
             }
             "stop" => {
                 self.panel.stop();
-                self.to_the_end();
+                self.run_to_the_end();
                 self.kill();
             }
             "start" if self.live.is_none() && step.get("mutation_start").is_none() => {

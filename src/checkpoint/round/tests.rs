@@ -206,3 +206,21 @@ fn a_number_that_a_successor_has_made_and_deleted_is_no_free_one() {
     let left = checkpoint::numbers(&store, "hello").expect("listed");
     assert_eq!(left, [number + 5]);
 }
+
+#[test]
+fn a_manifest_that_a_successor_goes_on_from_stays() {
+    let store = Store::memory();
+    let mut run = checkpointer(&store);
+    let number = round(&mut run, 2000);
+    let mut successor = manifest();
+    successor.number = number + 1;
+    checkpoint::claim(&store, &successor).expect("the number is free");
+    let mut ours = manifest();
+    ours.number = number;
+    checkpoint::claim(&store, &ours).expect("the number is free");
+    run.take(parts(number));
+    let error = finish(&mut run, 2100).expect_err("fenced");
+    assert!(error.text.contains("fenced"), "{error}");
+    let left = checkpoint::numbers(&store, "hello").expect("listed");
+    assert_eq!(left, [number, number + 1]);
+}
