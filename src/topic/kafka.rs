@@ -222,7 +222,8 @@ impl Topics for KafkaTopics {
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
         self.ask(|timeout| {
             let ids = ids::topic_ids(self.asker.client(), &[topic], timeout);
-            let ids = ids.map_err(|(code, _)| self.failed(topic, &KafkaError::AdminOp(code)))?;
+            let ids =
+                ids.map_err(|(code, _)| self.failed(topic, &KafkaError::MetadataFetch(code)))?;
             Ok(ids.into_iter().next().flatten())
         })
     }
