@@ -154,7 +154,7 @@ section! {
         /// kafka: properties of librdkafka over those of `[kafka]`.
         kafka: Properties = Properties::default(), Built;
         /// kafka: one transaction a flush, which keeps an older run of the job from writing.
-        /// `false` is faster, and not fenced.
+        /// `false` is not fenced; it is faster for flushes of less than some thousand rows.
         transactional: bool = true, Built;
         /// sqlite: SQL that is run before the check; with it the file is made.
         setup_sql: Option<String> = None, Built;
