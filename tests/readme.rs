@@ -98,15 +98,23 @@ fn formats_and_credentials_are_those_of_the_code() {
     let row = format!("| {minor} | {FORMAT} | ");
     assert!(README.contains(&row), "{row}");
     for kind in [Kind::S3, Kind::Google, Kind::Azure] {
-        let names = kind.environment().split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        let names = kind
+            .environment()
+            .split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
         for name in names.filter(|name| name.contains('_')) {
             assert!(README.contains(&format!("`{name}`")), "{name}");
         }
     }
     let keys = CheckpointConfig::default().keys();
-    let (_, section) = README.split_once("| key of `[checkpoint]`").expect("its keys");
+    let (_, section) = README
+        .split_once("| key of `[checkpoint]`")
+        .expect("its keys");
     for key in keys {
-        assert!(section.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
+        assert!(
+            section.contains(&format!("\n| `{}` |", key.name)),
+            "{}",
+            key.name
+        );
     }
 }
 
