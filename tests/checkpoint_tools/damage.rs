@@ -49,9 +49,9 @@ fn damaged(made: &Made, object: &str, what: &str, damage: fn(&Bench, &str)) {
     );
     let all = bench.run(&["checkpoint", "verify", "--all", "--json"]);
     let all = all.with(4).json();
-    let older = all.as_array().expect("a list").iter();
-    let mut older = older.filter(|one| one["number"] == made.first);
-    let older = older.next().expect("it is there");
+    let mut all = all.as_array().expect("a list").iter();
+    let older = all.find(|one| one["number"] == made.first);
+    let older = older.expect("it is there");
     assert_eq!(older["damage"].as_array().map(Vec::len), Some(0), "{what}");
 
     let refused = bench.run(&["run", "--once"]).with(4);

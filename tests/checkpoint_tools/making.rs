@@ -2,7 +2,7 @@
 //! what `tests/fixtures/checkpoint-vN` are made by.
 //!
 //! ```text
-//! incarnation 1, 2 workers   ids 0..40 at the start, forgotten after 10 s; ids 20..80 at 12 s;
+//! incarnation 1, 2 workers   ids 0..40 at the start, forgotten after 1 h; ids 20..80 at 2 h;
 //!                            READs, the end of snapshot partition 0        checkpoint 2
 //! incarnation 2, 3 workers   takes over                                    checkpoint 3
 //!                            ids 80..90; slices of the runs before         checkpoint 4
@@ -60,7 +60,7 @@ pub(crate) fn make(folder: &Path) {
     let first = Run::start(folder, &topics, 2);
     append(&topics, MUTATIONS, 'u', 0..40);
     first.rest(40);
-    first.pass(12_000);
+    first.pass(7_200_000);
     append(&topics, MUTATIONS, 'u', 20..80);
     append(&topics, SNAPSHOT, 'r', 30..34);
     topics.append(SNAPSHOT, 0, OwnedRecord::end_of_snapshot("g1"));
@@ -91,8 +91,8 @@ fn configuration(folder: &Path) -> String {
         "job = \"{JOB}\"\n\
          [[table]]\nname = \"public.hello\"\nmutations = \"{MUTATIONS}\"\n\
          snapshot = \"{SNAPSHOT}\"\n\
-         [retention]\nkeep_markers = \"ttl\"\nttl = \"10s\"\nstart_margin = \"0s\"\n\
-         [checkpoint]\nstore = {store:?}\ninterval = \"1h\"\nkept = 3\n\
+         [retention]\nkeep_markers = \"ttl\"\nttl = \"1h\"\nstart_margin = \"0s\"\n\
+         [checkpoint]\nstore = {store:?}\ninterval = \"1000h\"\nkept = 3\n\
          [quarantine]\npath = {:?}\n\
          [sink]\nkind = \"sqlite\"\npath = {:?}\n\
          setup_sql = \"CREATE TABLE IF NOT EXISTS hello (id INTEGER PRIMARY KEY, greeting TEXT)\"\n",

@@ -65,7 +65,7 @@ pub(crate) fn made() -> Made {
     bench.hello(2);
     bench.sqlite(HELLO);
     bench.config(&format!(
-        "{SQLITE}\n[checkpoint]\nstore = \"file:state\"\ninterval = \"100ms\"\nkept = 100"
+        "{SQLITE}\n[checkpoint]\nstore = \"file:state\"\ninterval = \"300ms\"\nkept = 10000"
     ));
     let mut rows = BTreeMap::new();
     let reads: Vec<Record> = (0..120).map(|id| hello('r', id, "old")).collect();
@@ -136,8 +136,8 @@ impl Made {
     pub(crate) fn newer_run(&self) -> String {
         let older = runs(&self.bench, self.first);
         let newer = runs(&self.bench, self.second);
-        let mut only = newer.into_iter().filter(|run| !older.contains(run));
-        only.next().expect("the second run has marked keys anew")
+        let only = newer.into_iter().find(|run| !older.contains(run));
+        only.expect("the second run has marked keys anew")
     }
 }
 

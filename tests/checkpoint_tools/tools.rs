@@ -59,12 +59,12 @@ fn a_whole_store_is_listed_verified_and_explained() {
     let older = made.first.to_string();
     let text = bench.run(&["checkpoint", "explain", &older]).with(0).out;
     for part in [
-        &format!("checkpoint  {older} of job hello, made by incarnation 1\n"),
+        &*format!("checkpoint  {older} of job hello, made by incarnation 1\n"),
         "mutations file:muts[0]: next_offset 50\n",
         "snapshot file:snap[1]: next_offset 60, its end is not frozen yet\n",
         "public.hello mutations {id: number}\n",
-        &format!("goes on from checkpoint {newest}, which is newer"),
-        &format!("`--from-checkpoint {older}`"),
+        &*format!("goes on from checkpoint {newest}, which is newer"),
+        &*format!("`--from-checkpoint {older}`"),
         "The configuration fits.",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
