@@ -258,3 +258,6 @@ pub(super) fn insist<T>(panel: &Panel, mut attempt: impl FnMut() -> Result<T, Er
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
