@@ -181,9 +181,11 @@ impl Uploader {
             Ok(written)
         };
         std::thread::scope(|scope| {
-            // This thread writes too, so most exports, of one small run, need no other.
+            // This thread writes too, so an export of one run needs no other, and where there are
+            // no more threads to be had all is written the slower way.
             let helpers = new.len().min(WRITERS_MAX).saturating_sub(1);
-            let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(write)).collect();
+            let helper = |_| std::thread::Builder::new().spawn_scoped(scope, write).ok();
+            let helpers: Vec<_> = (0..helpers).filter_map(helper).collect();
             let mut all: HashMap<u64, RunRef> = write()?.into_iter().collect();
             for helper in helpers {
                 let written = helper.join();
@@ -258,3 +260,6 @@ pub(super) fn insist<T>(panel: &Panel, mut attempt: impl FnMut() -> Result<T, Er
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
