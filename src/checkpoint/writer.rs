@@ -123,9 +123,7 @@ impl Thread {
         }
         // The number may be free because a successor has made it, gone on, and deleted it again.
         if let Err(fenced) = insist(&self.panel, || self.still_ours(&manifest)) {
-            // One that the next number follows is where the successor has taken over from.
-            let next = name(&manifest.job, manifest.number + 1);
-            if insist(&self.panel, || self.store.size(&next)).is_none() {
+            if !insist(&self.panel, || self.is_gone_on_from(&manifest)) {
                 insist(&self.panel, || self.store.delete(&object));
             }
             return Err(fenced);
@@ -148,6 +146,17 @@ impl Thread {
             Some(last) if last > manifest.number => Err(self.fenced(manifest, last)),
             _ => Ok(()),
         })
+    }
+
+    /// Whether a successor has begun from this manifest: the next number is then its claim, which
+    /// holds the same markers. One that cannot be read may be it.
+    fn is_gone_on_from(&self, manifest: &Manifest) -> Result<bool, Error> {
+        let next = name(&manifest.job, manifest.number + 1);
+        let Some(bytes) = self.store.get(&next)? else {
+            return Ok(false);
+        };
+        let same = |next: Manifest| next.markers == manifest.markers;
+        Ok(Manifest::decode(&bytes).map_or(true, same))
     }
 
     fn fenced(&self, manifest: &Manifest, found: u64) -> Error {

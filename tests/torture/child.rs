@@ -150,6 +150,26 @@ impl Children {
         std::fs::read_to_string(self.all[process].1.with_extension("err")).expect("its log")
     }
 
+    /// Waits until a process has said so.
+    ///
+    /// # Errors
+    /// When it does not within `limit`, or a process ends.
+    pub(crate) fn says(
+        &mut self,
+        process: usize,
+        text: &str,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let until = Instant::now() + limit;
+        while !self.err(process).contains(text) {
+            if self.any_ended() || Instant::now() > until {
+                return Err(format!("`{text}` was not said\n{}", self.said()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// Waits for all to end; `None` when one does not within `limit`, and then all are killed.
     pub(crate) fn end(&mut self, limit: Duration) -> Option<Vec<Ended>> {
         let until = Instant::now() + limit;

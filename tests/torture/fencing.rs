@@ -195,17 +195,6 @@ fn pausing(point: &str) -> Start {
     first
 }
 
-fn has_paused(children: &mut Children) -> Result<(), String> {
-    let until = Instant::now() + LIMIT;
-    while !children.err(0).contains(": pause") {
-        if children.any_ended() || Instant::now() > until {
-            return Err(format!("it did not pause\n{}", children.said()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
 /// Runs `judge` for each point in a scenario of its own, which must then hold the right rows.
 fn at_each(points: &[&str], judge: impl Fn(&mut Scenario<'_>, &str) -> Result<(), String> + Sync) {
     let history = history();
@@ -235,7 +224,9 @@ fn paused_between_two_durable_steps_it_writes_nothing_after_the_takeover() {
         "claim.target.after=pause",
     ];
     at_each(&points, |scenario, point| {
-        taken_over(scenario, &pausing(point), |_, first| has_paused(first))
+        taken_over(scenario, &pausing(point), |_, first| {
+            first.says(0, ": pause", LIMIT)
+        })
     });
 }
 
@@ -243,7 +234,7 @@ fn paused_between_two_durable_steps_it_writes_nothing_after_the_takeover() {
 /// the job; when the first wakes, it ends what it has begun, and the second takes over.
 fn amid_a_transaction(scenario: &mut Scenario<'_>, point: &str) -> Result<(), String> {
     let mut first = scenario.start(&pausing(point))?;
-    has_paused(&mut first)?;
+    first.says(0, ": pause", LIMIT)?;
     let path = scenario.path().to_path_buf();
     let incarnation = manifest::incarnation(&path);
     let before = outputs::sqlite(&path);
