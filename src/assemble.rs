@@ -66,7 +66,7 @@ pub fn assemble(
     } = from;
     let processes = terms.workers / how.workers;
     let replay = Arc::new(Replay::new(
-        !applied.is_empty(),
+        sink.keeps_progress() && !applied.is_empty(),
         usize::try_from(terms.config.limits.replay_bytes_max.0).unwrap_or(usize::MAX),
         processes,
     ));

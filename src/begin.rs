@@ -66,7 +66,7 @@ pub struct Begun {
     pub fresh: bool,
     /// What the target answered.
     pub claimed: Claimed,
-    /// How far the target is beyond the checkpoint.
+    /// How far the target is beyond the checkpoint, or may be.
     pub replay: Vec<Applied>,
     /// Shows others that this run lives.
     pub lease: Lease,
@@ -120,7 +120,11 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     })?;
     crate::fault::point("claim.target.after")?;
     manifest.target.clone_from(&claimed.identity);
-    let replay = replay(terms, &mut manifest, &claimed.applied)?;
+    let replay = match terms.sink.keeps_progress() {
+        true => replay(terms, &mut manifest, &claimed.applied)?,
+        false if fresh => Vec::new(),
+        false => stream(terms, &manifest)?,
+    };
     Ok(Begun {
         manifest,
         fresh,
@@ -162,6 +166,26 @@ fn replay(
             next_offset,
             ..seen.clone()
         });
+    }
+    Ok(replay)
+}
+
+/// For a target that does not say how far it is: no farther than the topics are now.
+fn stream(terms: &Terms<'_>, manifest: &Manifest) -> Result<Vec<Applied>, Error> {
+    let mut replay = Vec::new();
+    for topic in topic_names_of_all(terms.tables) {
+        let ranges = terms.topics.ranges(&topic)?;
+        for state in manifest.offsets.iter().filter(|state| state.topic == topic) {
+            let range = ranges.get(state.partition as usize);
+            if let Some(range) = range.filter(|range| range.high > state.next_offset) {
+                replay.push(Applied {
+                    role: state.role,
+                    topic: topic.clone(),
+                    partition: state.partition,
+                    next_offset: range.high,
+                });
+            }
+        }
     }
     Ok(replay)
 }

@@ -415,6 +415,7 @@ impl Coordinator {
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),
             now_ms,
             evidence: self.evidence.clone(),
+            replaying: !self.replaying.0.is_empty(),
             bad_reads_before: self.bad_reads_before,
             saved: self.checkpointer.as_ref().and_then(|c| c.saved().cloned()),
         };

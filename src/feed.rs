@@ -83,6 +83,8 @@ pub struct FeedConfig {
     pub replay: Vec<PartitionTarget>,
     /// Bytes that a replay may have in flight beyond the budget.
     pub replay_bytes_max: usize,
+    /// Whether the sink holds the replay: then it is read to its end whatever else is asked.
+    pub replay_held: bool,
 }
 
 /// See the module.
@@ -325,7 +327,8 @@ impl Feed for TopicFeed {
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
         // A replay is read to its end first: what the sink holds of it would never be written.
-        self.stopped |= self.stopping && !self.replays.waiting();
+        let held = self.config.replay_held && self.replays.waiting();
+        self.stopped |= self.stopping && !held;
         if self.stopped {
             if let Some((number, _)) = self.late_cut.take() {
                 self.cut(number);
@@ -333,7 +336,7 @@ impl Feed for TopicFeed {
             return Polled::Idle;
         }
         // A replay goes on: what the sink holds of it would wait for it.
-        if self.paused && !self.replays.waiting() {
+        if self.paused && !held {
             self.config.counters.borrow_mut().behind = true;
             return Polled::Idle;
         }

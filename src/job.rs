@@ -184,6 +184,8 @@ pub struct Shown {
     pub now_ms: u64,
     /// What the end of the snapshot stands on.
     pub evidence: Option<String>,
+    /// Whether rows that the target may have seen before this run are written again.
+    pub replaying: bool,
     /// READs of earlier runs that keep the generation from being ready.
     pub bad_reads_before: BadReads,
     /// The last durable checkpoint of this run.

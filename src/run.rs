@@ -123,7 +123,7 @@ fn execute(
         _ => Display::silent(),
     };
     let panel = Arc::clone(&job.panel);
-    let (mut troubles, mut streams) = (Troubles::default(), false);
+    let (mut troubles, mut streams, mut replaying) = (Troubles::default(), false, false);
     let watch = || {
         // Who started this run only to be told of it is gone: nobody would stop it.
         if stop.requested() || display.unheard() {
@@ -131,6 +131,11 @@ fn execute(
         }
         display.show(&progress(&panel.shown()));
         panel.trouble("the target", sink.and_then(retried));
+        let now = panel.shown();
+        if replaying && !now.replaying {
+            display.say("note: what the target had seen before this run is written again");
+        }
+        replaying = now.replaying;
         if job.replay.streams() && !std::mem::replace(&mut streams, true) {
             display.say(STREAMS);
         }

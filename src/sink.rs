@@ -159,6 +159,12 @@ pub trait Sink: Send + Sync {
         false
     }
 
+    /// Whether it keeps how far it is, with the rows: then [`Claimed::applied`] says so, and what is
+    /// replayed after a restart is held and written at once. Others replay as a stream.
+    fn keeps_progress(&self) -> bool {
+        false
+    }
+
     /// How many shards, each with a [`Writer`] and a thread, a worker writes through; at least 1.
     fn shards_a_worker(&self) -> usize {
         1

@@ -295,6 +295,7 @@ fn feed_source<'scope>(
         outbox: outbox.clone(),
         replay: job.resumed.replay_of(role),
         replay_bytes_max: job.replay.inflight_bytes_max(),
+        replay_held: job.replay.pending(),
     };
     source(
         name,

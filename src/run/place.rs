@@ -31,7 +31,7 @@ impl Place {
             _ => None,
         };
         if let Some(begun) = &begun {
-            tell(begun);
+            tell(begun, terms.sink.keeps_progress());
         }
         let cluster = match args.processes {
             1 => None,
@@ -82,7 +82,7 @@ fn with<T>(
 }
 
 /// What a person should know of how the run begins.
-fn tell(begun: &Begun) {
+fn tell(begun: &Begun, keeps_progress: bool) {
     let manifest = &begun.manifest;
     if let Fence::None(reason) = &begun.claimed.fence {
         cli::note(&format!(
@@ -99,6 +99,15 @@ fn tell(begun: &Begun) {
             manifest.time.now_ms,
             manifest.incarnation
         ));
+        if !begun.replay.is_empty() {
+            cli::note(match keeps_progress {
+                true => "what the target has seen since is read again, and written at once",
+                false => {
+                    "rows since the checkpoint are written again, in order: readers of the target \
+                     may see keys go back until the job is where the topics end now"
+                }
+            });
+        }
         return;
     }
     for from in manifest.of(Role::Mutations).filter(|s| s.next_offset > 0) {

@@ -234,6 +234,10 @@ impl Sink for PostgresSink {
         RowForm::Partial
     }
 
+    fn keeps_progress(&self) -> bool {
+        true
+    }
+
     fn one_writer_a_process(&self) -> bool {
         self.target.settings.unique_constraints == UniqueConstraints::OneConnection
     }

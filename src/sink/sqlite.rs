@@ -125,6 +125,10 @@ impl Sink for SqliteSink {
         RowForm::Partial
     }
 
+    fn keeps_progress(&self) -> bool {
+        true
+    }
+
     fn one_writer_a_process(&self) -> bool {
         true
     }

@@ -33,6 +33,17 @@ fn it_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_stream_says_that_readers_may_see_keys_go_back() {
+    let bench = ran(JSONL);
+    bench.append("muts", 0, &[hello('u', 2, "later")]);
+    let said = "are written again, in order";
+    bench.run(&ONCE).with(0).says(&[said]);
+    assert_eq!(bench.jsonl().len(), 2);
+    let quiet = bench.run(&ONCE).with(0);
+    assert!(!quiet.err.contains(said), "{}", quiet.err);
+}
+
+#[test]
 fn a_changed_identity_names_both_sides() {
     let bench = ran(JSONL);
     let before = bench.jsonl();
