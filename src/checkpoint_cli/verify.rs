@@ -2,10 +2,11 @@
 //! what the manifest says.
 //!
 //! Invariant: when nothing is found damaged, every object is there whole, every sum is right, every
-//! part of a run holds as many markers as it is said to, and no marker is later than the checkpoint.
+//! part of a run holds as many markers as it is said to, and no marker is later than the
+//! checkpoint.
 //!
-//! It cannot tell an older, intact object from the right one, and it asks neither the topics nor the
-//! target: `headwater run` does, and may refuse for their sake.
+//! It cannot tell an older, intact object from the right one, and it asks neither the topics nor
+//! the target: `headwater run` does, and may refuse for their sake.
 
 use super::columns::columns;
 use crate::checkpoint::manifest::RunRef;

@@ -98,7 +98,8 @@ fn configuration(folder: &Path) -> String {
          [checkpoint]\nstore = {store:?}\ninterval = \"1000h\"\nkept = 3\n\
          [quarantine]\npath = {:?}\n\
          [sink]\nkind = \"sqlite\"\npath = {:?}\n\
-         setup_sql = \"CREATE TABLE IF NOT EXISTS hello (id INTEGER PRIMARY KEY, greeting TEXT)\"\n",
+         setup_sql = \"CREATE TABLE IF NOT EXISTS hello \
+         (id INTEGER PRIMARY KEY, greeting TEXT)\"\n",
         place("quarantine"),
         place("hello.sqlite")
     )

@@ -2,7 +2,8 @@
 //! number of workers, and must end in the source's rows, with no READ emitted against the rule.
 //!
 //! `HEADWATER_TORTURE_KILLS` (200) says how often, `HEADWATER_TORTURE_SEED` repeats a run's
-//! choices; both are printed. A harness that finds nothing proves nothing: the planted bugs must be found.
+//! choices; both are printed. A harness that finds nothing proves nothing: the planted bugs must be
+//! found.
 //!
 //! It cannot cut the power or the network, and it runs on one machine.
 
