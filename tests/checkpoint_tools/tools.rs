@@ -1,11 +1,16 @@
 //! `ls`, `verify` and `explain` on a store that is whole.
 
 use crate::binary::{Bench, JSONL};
-use crate::store::{made, manifest, numbers, runs};
+use crate::store::{Made, made, manifest, numbers, runs};
 
 #[test]
 fn a_whole_store_is_listed_verified_and_explained() {
     let made = made();
+    listed_and_verified(&made);
+    explained(&made);
+}
+
+fn listed_and_verified(made: &Made) {
     let bench = &made.bench;
     let newest = made.second;
     let whole = manifest(bench, newest);
@@ -42,7 +47,12 @@ fn a_whole_store_is_listed_verified_and_explained() {
     for part in [&*made.newer_run(), "whole: ", "of 180 keys"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
+}
 
+fn explained(made: &Made) {
+    let bench = &made.bench;
+    let newest = made.second;
+    let whole = manifest(bench, newest);
     let explained = bench.run(&["checkpoint", "explain", "--json"]).with(0);
     let explained = explained.json();
     assert_eq!(explained["number"], newest);

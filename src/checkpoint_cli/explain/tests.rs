@@ -8,8 +8,9 @@ use crate::config::Config;
 use crate::key::{Class, KeyGate, KeyShape};
 use crate::table::Role;
 
-const TEXT: &str = "job = \"hello\"\n[[table]]\nname = \"public.hello\"\nmutations = \"file:muts\"\n\
-                    snapshot = \"file:snap\"\n[retention]\nstart_margin = \"0s\"\n";
+const TEXT: &str = "job = \"hello\"\n[[table]]\nname = \"public.hello\"\n\
+                    mutations = \"file:muts\"\nsnapshot = \"file:snap\"\n\
+                    [retention]\nstart_margin = \"0s\"\n";
 
 fn config(more: &str) -> Config {
     let loaded = Config::parse("test", &format!("{TEXT}{more}"), &[]);
