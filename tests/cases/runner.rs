@@ -319,14 +319,16 @@ impl Player {
         }
     }
 
-    /// Runs until `done`.
+    /// Runs until `done`, or until the job has come to its own end.
     fn until(&mut self, what: &str, done: impl Fn(&Player) -> bool) -> Result<(), String> {
         let until = Instant::now() + WAIT_MAX;
         while !(done(self) || self.failed()) {
             if Instant::now() > until {
                 return Err(format!("{what} did not come"));
             }
-            self.turn();
+            if self.turn() {
+                return Ok(());
+            }
             self.let_threads_run();
         }
         Ok(())
@@ -343,7 +345,10 @@ impl Player {
             if self.failed() || self.live.is_none() {
                 return Ok(());
             }
-            self.turn();
+            if self.turn() {
+                // The job has come to its own end.
+                return Ok(());
+            }
             let shown = self.panel.shown();
             match drained_at {
                 None if self.topics.drained() => drained_at = Some(shown.now_ms),
@@ -434,6 +439,9 @@ impl Player {
                 let saved = |player: &Player| player.panel.shown().saved.map(|s| s.number);
                 let before = saved(self);
                 self.until("the checkpoint", |player| saved(player) > before)?;
+                if saved(self).is_none() && !self.failed() {
+                    return Err("the job ended without a checkpoint".to_owned());
+                }
             }
             "stop" => {
                 self.panel.stop();
@@ -461,6 +469,9 @@ impl Player {
                 self.claims.hold_next();
                 self.panel.save();
                 self.until("the manifest's turn", |player| player.claims.waiting())?;
+                if !self.claims.waiting() {
+                    return Err(format!("the job ended before it was killed: {step}"));
+                }
                 self.kill();
             }
             "second_instance_joins" if step["same_job_id"] == true => {
