@@ -165,7 +165,7 @@ fn a_run_of_its_own() {
 }
 
 fn first_run(broker: &Broker, job: &str, fault: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command
         .args(["--exact", "a_run_of_its_own", "--nocapture"])
         .env(CHILD, &broker.servers)
@@ -263,7 +263,7 @@ fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
         let job = format!("{}-{action}", point.replace('.', "-"));
         broker.create(&job, 1);
         let fault = format!("{point}={action}@2");
-        let output = first_run(broker, &job, &fault).output().unwrap();
+        let output = first_run(broker, &job, &fault).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         let proof = format!("fault: {point}: {action}");
         assert!(said.contains(&proof), "{fault}: not visited: {said}");
@@ -272,9 +272,10 @@ fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
             _ => assert!(output.status.success(), "{said}"),
         }
         let sink = sink(&settings(&broker.servers, &job));
-        sink.claim(&claim(&job, 2, CHILD_SHARDS)).unwrap();
+        sink.claim(&claim(&job, 2, CHILD_SHARDS))
+            .expect("taken over");
         let mut first = writer(&*sink, 2, 0);
-        write(&mut *first, &[("b", "new"), ("c", "new")]).unwrap();
+        write(&mut *first, &[("b", "new"), ("c", "new")]).expect("written");
         let old = left.iter().map(|key| (*key, "old"));
         let expected: Vec<_> = old.chain([("b", "new"), ("c", "new")]).collect();
         assert_eq!(committed(broker, &job), pairs(&expected), "{fault}");
