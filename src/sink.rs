@@ -159,8 +159,8 @@ pub trait Sink: Send + Sync {
         false
     }
 
-    /// Whether it keeps how far it is, with the rows: then [`Claimed::applied`] says so, and what is
-    /// replayed after a restart is held and written at once. Others replay as a stream.
+    /// Whether it keeps how far it is, with the rows: then [`Claimed::applied`] says so, and what
+    /// is replayed after a restart is held and written at once. Others replay as a stream.
     fn keeps_progress(&self) -> bool {
         false
     }
