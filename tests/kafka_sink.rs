@@ -168,11 +168,7 @@ fn a_run_of_its_own() {
 }
 
 fn first_run(broker: &Broker, job: &str, fault: &str) -> Command {
-<<<<<<< HEAD
-    let mut command = Command::new(std::env::current_exe().expect("the broker is there"));
-=======
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
->>>>>>> points
     command
         .args(["--exact", "a_run_of_its_own", "--nocapture"])
         .env(CHILD, &broker.servers)
@@ -283,13 +279,7 @@ fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
         let job = format!("{}-{action}", point.replace('.', "-"));
         broker.create(&job, 1);
         let fault = format!("{point}={action}@2");
-<<<<<<< HEAD
-        let output = first_run(broker, &job, &fault)
-            .output()
-            .expect("the broker is there");
-=======
         let output = first_run(broker, &job, &fault).output().expect("it runs");
->>>>>>> points
         let said = String::from_utf8_lossy(&output.stderr);
         let proof = format!("fault: {point}: {action}");
         assert!(said.contains(&proof), "{fault}: not visited: {said}");
@@ -299,15 +289,9 @@ fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
         }
         let sink = sink(&settings(&broker.servers, &job));
         sink.claim(&claim(&job, 2, CHILD_SHARDS))
-<<<<<<< HEAD
-            .expect("the broker is there");
-        let mut first = writer(&*sink, 2, 0);
-        write(&mut *first, &[("b", "new"), ("c", "new")]).expect("the broker is there");
-=======
             .expect("taken over");
         let mut first = writer(&*sink, 2, 0);
         write(&mut *first, &[("b", "new"), ("c", "new")]).expect("written");
->>>>>>> points
         let old = left.iter().map(|key| (*key, "old"));
         let expected: Vec<_> = old.chain([("b", "new"), ("c", "new")]).collect();
         assert_eq!(committed(broker, &job), pairs(&expected), "{fault}");
