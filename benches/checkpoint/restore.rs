@@ -59,8 +59,8 @@ pub(crate) fn restore(folder: &Path, workers: usize, millions: u64) -> Outcome<(
     read?;
     println!(
         "restore     {WORKERS} -> {workers} workers  {:.3} s ({:.3} s of CPU)  x{:.2} (x{:.2}) of \
-         reading and SHA-256 on one thread\n            peak {:.1} MB more, x{:.2} of {:.1} MB at rest, \
-         x{:.2} of {:.1} MB stored",
+         reading and SHA-256 on one thread\n            peak {:.1} MB more, x{:.2} of {:.1} MB \
+         at rest, x{:.2} of {:.1} MB stored",
         spent.wall,
         spent.cpu,
         spent.wall / plain.wall,

@@ -158,6 +158,9 @@ fn members_that_may_lack_have_a_meaning_and_the_others_are_required() {
         "shapes",
         "wall",
         "evidence",
+        "retention",
+        "unsafe_reads",
+        "late_reads",
     ];
     for part in parts.iter().chain(&more) {
         for name in members(whole.pointer(part).expect("a member")) {
