@@ -90,7 +90,7 @@ fn an_older_one_a_start_and_a_forgotten_marker_are_told() {
     let text = found.text();
     for part in [
         "checkpoint  5 of job hello: incarnation 2 has begun",
-        "`--from-checkpoint 5` goes back to this one, as incarnation 4.",
+        "`--from-checkpoint 5` it goes back to this one, as incarnation 4.",
         "next_offset 9, read to its frozen end 9\n",
         "forgotten   markers through 00:00:00.008 of job time (8 ms)",
         "its end stands on end_records; unsafe: ",

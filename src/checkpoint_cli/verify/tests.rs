@@ -129,7 +129,7 @@ fn damage_to_a_run_is_found() {
     put(&store, B, 0, &[(2, 60), (4, 60)]);
     assert_eq!(verified(&store).damage, [], "it cannot know");
     // Of the right length, with a marker that is later than the checkpoint.
-    put(&store, B, 0, &[(2, 4000), (3, 4020)]);
+    put(&store, B, 0, &[(2, 4020), (3, 4020)]);
     assert_eq!(damaged(&store).1, "a marker of tick 4020 ms");
 }
 
