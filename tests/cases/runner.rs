@@ -289,7 +289,7 @@ impl Player {
         if !self.ended {
             self.end_snapshot();
         }
-        self.run_to_the_end();
+        self.finish();
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Player {
     }
 
     /// Runs until the job is over, if it ever is.
-    fn run_to_the_end(&mut self) {
+    fn finish(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.failed() || self.turn() {
                 return;
@@ -445,7 +445,7 @@ impl Player {
             }
             "stop" => {
                 self.panel.stop();
-                self.run_to_the_end();
+                self.finish();
                 self.kill();
             }
             "start" if self.live.is_none() && step.get("mutation_start").is_none() => {
