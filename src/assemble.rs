@@ -71,6 +71,7 @@ pub fn assemble(
         processes,
     ));
     let queues = queues(terms, sink, manifest.incarnation, &how, &replay)?;
+    begin::still_owned(terms.store, &manifest)?;
     let sink_watch = queues.first().map(SinkQueue::watch);
     let workers = how.first_worker..how.first_worker + how.workers;
     let mut resumed = checkpoint::resume(terms.store, &manifest, workers, terms.workers)?;

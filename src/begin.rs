@@ -190,6 +190,40 @@ fn stream(terms: &Terms<'_>, manifest: &Manifest) -> Result<Vec<Applied>, Error>
     Ok(replay)
 }
 
+/// Looks again whether this run owns the job, when its writers are made: one that was paused between
+/// its claim and then would take the target from its successor. Writers first, then this look:
+/// either this sees the successor's claim, or the successor's writers come after ours.
+///
+/// # Errors
+/// When a later run has claimed the job.
+pub fn still_owned(store: &Store, manifest: &Manifest) -> Result<(), Error> {
+    let job = &manifest.job;
+    // Of this run there is no other manifest before all its workers have begun.
+    match checkpoint::numbers(store, job)?.last() {
+        Some(last) if *last > manifest.number => {
+            let object = checkpoint::name(job, *last);
+            Err(
+                Error::refused(format!("fenced: another run of job {job} has taken over"))
+                    .line(format!("found     {object} in {}", store.place()))
+                    .line("This run has written nothing. One job has one live run."),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a checkpoint whose marker runs are not all there, before anything is claimed.
+fn whole(store: &Store, manifest: &Manifest) -> Result<(), Error> {
+    for run in manifest.markers.runs.iter().filter(|run| run.markers > 0) {
+        let size = store.size(&run.file)?;
+        if size != Some(run.bytes) {
+            let found = size.map_or_else(|| "nothing".to_owned(), |size| format!("{size} bytes"));
+            return Err(checkpoint::damaged(store, manifest.number, run, &found));
+        }
+    }
+    Ok(())
+}
+
 /// Greater than that of every run before. A damaged manifest can hide one number at most.
 pub(crate) fn next_incarnation(store: &Store, job: &str, numbers: &[u64]) -> u32 {
     let (mut greatest, mut damaged) = (0, 0);
@@ -328,6 +362,7 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         let saved = previous.topic_ids.get(&topic).map(String::as_str);
         same_topic(&topic, saved, found.as_deref())?;
     }
+    whole(terms.store, previous)?;
     let mut manifest = previous.clone();
     manifest.offsets.clear();
     for role in [Role::Mutations, Role::Snapshot] {

@@ -160,13 +160,14 @@ impl Coordinator {
     pub fn step(&mut self, tick: u64, now_ms: u64, mut observed: Observed<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.generation.is_none() {
-            // A fresh job opens its generation at its first tick, so that it forgets nothing.
-            self.generation = Some((1, tick));
+            // A fresh job opens its generation at its first tick, so that it forgets nothing; as of
+            // tick 0, which sources may have stamped with before the first tick has passed.
+            self.generation = Some((1, 0));
             let tables = self.tables.clone();
             commands.push(Command::Open {
                 generation: 1,
                 tables,
-                opened_at_ms: tick,
+                opened_at_ms: 0,
             });
         }
         if let Err(error) = self.compare_keys(observed.reports) {

@@ -179,15 +179,18 @@ fn take(run: &Arc<Run>, run_ref: &RunRef, (first, last): (u64, u64)) -> Option<(
     Some((run_ref, Arc::new(slice)))
 }
 
+/// The error about a run that is not what its manifest says.
+pub(crate) fn damaged(store: &Store, number: u64, run_ref: &RunRef, found: &str) -> Error {
+    Error::refused(format!("checkpoint {number} lacks some of its markers"))
+        .line(format!("object    {} in {}", run_ref.file, store.place()))
+        .line(format!("found     {found}"))
+        .line(format!("expected  {} bytes", run_ref.bytes))
+        .line("Without them stale rows could be emitted. Restore the object from a copy, or")
+        .line("go back to an older checkpoint with --from-checkpoint N.")
+}
+
 fn read(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
-    let damaged = |found: String| {
-        Error::refused(format!("checkpoint {number} lacks some of its markers"))
-            .line(format!("object    {} in {}", run_ref.file, store.place()))
-            .line(format!("found     {found}"))
-            .line(format!("expected  {} bytes", run_ref.bytes))
-            .line("Without them stale rows could be emitted. Restore the object from a copy, or")
-            .line("go back to an older checkpoint with --from-checkpoint N.")
-    };
+    let damaged = |found: String| damaged(store, number, run_ref, &found);
     let bytes = store.get(&run_ref.file)?;
     let bytes = bytes.ok_or_else(|| damaged("nothing".to_owned()))?;
     if bytes.len() as u64 != run_ref.bytes {
