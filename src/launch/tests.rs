@@ -146,6 +146,30 @@ fn a_forgotten_marker_at_one_worker_ends_all_of_them() {
     snapshot.join().expect("it only appends");
 }
 
+/// A source stamps with the tick before the first one: that mutation is of the window, too.
+#[test]
+fn the_first_generation_knows_what_was_read_before_its_first_tick() {
+    let topics = MemoryTopics::default();
+    let mut settings = settings();
+    settings.start_margin_ms = 0;
+    settings.finish = Finish::EndRecords;
+    let mut job = one_table(&topics, 1, settings);
+    job.clock = Arc::new(RunningTime::from(400));
+    let key = r#"{"id":1}"#;
+    topics.append("m", 0, record("hello", false, key));
+    let (panel, later) = (Arc::clone(&job.panel), topics.clone());
+    let snapshot = std::thread::spawn(move || {
+        // Long enough for the mutation to be read first.
+        std::thread::sleep(Duration::from_millis(300));
+        later.append("s", 0, record("hello", true, key));
+        later.append("s", 0, OwnedRecord::end_of_snapshot("g1"));
+    });
+    end(job, 2).expect("it ends well");
+    snapshot.join().expect("it only appends");
+    let counts = panel.shown().counts;
+    assert_eq!((counts.reads_dropped_marker, counts.reads_emitted), (1, 0));
+}
+
 #[test]
 fn a_partition_that_came_after_the_start_is_not_lost() {
     for (grown, word) in [("s", "snapshot topic s"), ("m", "mutation topic m")] {
