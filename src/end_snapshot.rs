@@ -4,7 +4,7 @@
 //! found without an end-of-snapshot record, and before every `file` partition is ours to write.
 //!
 //! It cannot know whether the snapshot is complete: who calls it does. It looks for an earlier
-//! record in the last [`LOOK_BACK`] offsets of a partition only; a second one does no harm, as the
+//! record in the last `LOOK_BACK` offsets of a partition only; a second one does no harm, as the
 //! first counts.
 
 mod kafka;
