@@ -204,6 +204,7 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         number: 0,
         job: terms.config.job.job.clone(),
         incarnation: 0,
+        claimant: None,
         identity: identity(terms.config, terms.tables),
         target: None,
         target_note: 0,
@@ -305,6 +306,13 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         same_topic(&topic, saved, found.as_deref())?;
     }
     let mut manifest = previous.clone();
+    manifest.claimant = None;
+    let tick_ms = terms.config.limits.tick_ms;
+    if manifest.time.tick_ms != tick_ms {
+        // The first tick must not lie before what was stamped, nor before an open.
+        manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms);
+        manifest.time.tick_ms = tick_ms;
+    }
     manifest.offsets.clear();
     for role in [Role::Mutations, Role::Snapshot] {
         let saved = partitions(previous);
