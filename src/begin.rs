@@ -309,8 +309,8 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
     manifest.claimant = None;
     let tick_ms = terms.config.limits.tick_ms;
     if manifest.time.tick_ms != tick_ms {
-        // The first tick must not lie before what was stamped, nor before an open.
-        manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms);
+        // Sources stamp with the tick before, which must not lie before an open.
+        manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms) + tick_ms;
         manifest.time.tick_ms = tick_ms;
     }
     manifest.offsets.clear();

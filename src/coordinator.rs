@@ -160,13 +160,15 @@ impl Coordinator {
     pub fn step(&mut self, tick: u64, now_ms: u64, mut observed: Observed<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.generation.is_none() {
-            // A fresh job opens its generation at its first tick, so that it forgets nothing.
-            self.generation = Some((1, tick));
+            // A fresh job opens its generation at its first tick, so that it forgets nothing. That
+            // is the one before: sources stamp with the last tick that control has passed.
+            let opened_at_ms = tick.saturating_sub(self.settings.tick_ms);
+            self.generation = Some((1, opened_at_ms));
             let tables = self.tables.clone();
             commands.push(Command::Open {
                 generation: 1,
                 tables,
-                opened_at_ms: tick,
+                opened_at_ms,
             });
         }
         if let Err(error) = self.compare_keys(observed.reports) {
