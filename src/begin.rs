@@ -64,6 +64,8 @@ pub struct Begun {
     pub manifest: Manifest,
     /// Whether no checkpoint was there.
     pub fresh: bool,
+    /// The checkpoint that it goes on from.
+    pub from: Option<u64>,
     /// What the target answered.
     pub claimed: Claimed,
     /// How far the target is beyond the checkpoint, or may be.
@@ -101,7 +103,12 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     manifest.number = numbers.last().map_or(1, |newest| newest + 1);
     manifest.incarnation = next_incarnation(terms.store, job, &numbers);
     let shards = terms.workers * terms.sink.shards_a_worker().max(1);
-    let shards_before = manifest.shards_max;
+    // An older checkpoint does not know of the shards of runs after it.
+    let newest = numbers
+        .last()
+        .and_then(|newest| checkpoint::load(terms.store, job, *newest).ok());
+    let of_newest = newest.map_or(0, |newest| newest.shards_max);
+    let shards_before = manifest.shards_max.max(of_newest);
     manifest.shards_max = shards_before.max(shards);
     if fresh {
         terms.store.prove_create_if_absent(job)?;
@@ -128,6 +135,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     Ok(Begun {
         manifest,
         fresh,
+        from: previous.map(|previous| previous.number),
         claimed,
         replay,
         lease,
@@ -161,13 +169,26 @@ fn replay(
         let high = ranges
             .get(seen.partition as usize)
             .map_or(0, |range| range.high);
-        let next_offset = seen.next_offset.min(high);
-        replay.push(Applied {
-            next_offset,
-            ..seen.clone()
-        });
+        if seen.next_offset > high {
+            return Err(seen_and_gone(seen, high));
+        }
+        replay.push(seen.clone());
     }
     Ok(replay)
+}
+
+/// The error about records that the target has and the log has no more.
+fn seen_and_gone(seen: &Applied, high: u64) -> Error {
+    let (topic, partition, next_offset) = (&seen.topic, seen.partition, seen.next_offset);
+    Error::refused(format!(
+        "topic {topic} partition {partition}: the target has seen more than the log holds"
+    ))
+    .line(format!(
+        "the target goes up to offset {next_offset}, the log ends at {high}"
+    ))
+    .line("the log was cut (an unclean leader election, a restored broker): rows of records that")
+    .line("are gone would stay in the target for ever")
+    .line("what to do: start a new job with a new snapshot and an empty target")
 }
 
 /// For a target that does not say how far it is: no farther than the topics are now.
@@ -262,6 +283,7 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         number: 0,
         job: terms.config.job.job.clone(),
         incarnation: 0,
+        claimant: None,
         identity: identity(terms.config, terms.tables),
         target: None,
         target_note: 0,
@@ -364,6 +386,13 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
     }
     whole(terms.store, previous)?;
     let mut manifest = previous.clone();
+    manifest.claimant = None;
+    let tick_ms = terms.config.limits.tick_ms;
+    if manifest.time.tick_ms != tick_ms {
+        // Sources stamp with the tick before, which must not lie before an open.
+        manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms) + tick_ms;
+        manifest.time.tick_ms = tick_ms;
+    }
     manifest.offsets.clear();
     for role in [Role::Mutations, Role::Snapshot] {
         let saved = partitions(previous);

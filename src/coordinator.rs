@@ -88,6 +88,8 @@ pub struct Coordinator {
     checkpointer: Option<Checkpointer>,
     bad_reads_before: BadReads,
     workers: usize,
+    /// Whether sinks hold the replay.
+    replay_held: bool,
     /// Partitions whose replay was not read to its end, and the last tick of those that were.
     replaying: (BTreeSet<(bool, String, u32)>, u64),
 }
@@ -147,6 +149,7 @@ impl Coordinator {
             checkpointer,
             bad_reads_before: resumed.bad_reads,
             workers,
+            replay_held: job.replay.pending(),
             replaying: (replaying, 0),
         }
     }
@@ -307,6 +310,14 @@ impl Coordinator {
         reported: &ProbeHandle<u64>,
         commands: &mut Vec<Command>,
     ) {
+        if let Ending::Stopping(at) = &mut self.ending
+            && self.replay_held
+            && !self.replaying.0.is_empty()
+        {
+            // Sources read a held replay to its end first, and stamp until then.
+            *at = tick;
+            return;
+        }
         match self.ending {
             // Sources may stamp until they have seen `Stop`, that is with the tick of it at most.
             Ending::Stopping(at) if !durable.less_equal(&at) => {

@@ -140,15 +140,13 @@ fn wait(
         in_seconds(lease)
     ));
     loop {
-        let left = lease.saturating_sub(world.now() - since);
-        if left.is_zero() {
-            return Ok(());
-        }
-        world.sleep(left.min(lease / LOOKS));
+        // Before the look: this process may stand still between the two.
+        let over = world.now() - since >= lease;
         match read(store, job)? {
             None => return Ok(()),
             Some(holder) if free(&holder) => return Ok(()),
-            Some(holder) if holder == first => {}
+            Some(holder) if holder == first && over => return Ok(()),
+            Some(holder) if holder == first => world.sleep(lease / LOOKS),
             Some(holder) => return Err(alive(store, job, &holder)),
         }
     }

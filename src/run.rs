@@ -38,8 +38,9 @@ use std::time::{Duration, Instant};
 use troubles::Troubles;
 
 /// What is said of a replay that is too large.
-const STREAMS: &str = "note: the replay is larger than limits.replay_bytes_max, so it is written \
-    as it comes: readers of the target may see rows go back until the job has caught up";
+const STREAMS: &str = "note: the replay is larger than limits.replay_bytes_max, or came to a halt, \
+    so it is written as it comes: readers of the target may see rows go back until the job has \
+    caught up";
 /// How often partition counts of mutation topics are looked at.
 pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.

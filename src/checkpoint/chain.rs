@@ -3,7 +3,7 @@
 //! Invariant: numbers are created, never overwritten. It cannot be forked: of two that create one
 //! number, one is told that it exists.
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, hex};
 use crate::error::Error;
 use crate::store::{Put, Store};
 
@@ -70,7 +70,15 @@ pub fn latest(store: &Store, job: &str) -> Result<Option<Manifest>, Error> {
 pub fn claim(store: &Store, manifest: &Manifest) -> Result<(), Error> {
     crate::fault::point("claim.manifest.before")?;
     let object = name(&manifest.job, manifest.number);
-    let put = store.put_new(&object, &manifest.encode())?;
+    let mut drawn = [0; 16];
+    getrandom::fill(&mut drawn)
+        .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
+    // A store takes equal bytes for a repetition, and two newcomers would both have won.
+    let claim = Manifest {
+        claimant: Some(hex(&drawn)),
+        ..manifest.clone()
+    };
+    let put = store.put_new(&object, &claim.encode())?;
     crate::fault::point("claim.manifest.after")?;
     match put {
         Put::Written => Ok(()),
@@ -80,5 +88,22 @@ pub fn claim(store: &Store, manifest: &Manifest) -> Result<(), Error> {
         ))
         .line(format!("found     {object} in {}", store.place()))
         .line("One job has one live run. If that one is not wanted, stop it, then start again.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claim;
+    use crate::checkpoint::manifest::tests::manifest;
+    use crate::error::ErrorKind;
+    use crate::store::Store;
+
+    #[test]
+    fn of_two_newcomers_that_go_on_from_one_checkpoint_one_owns_the_job() {
+        // Both have found the job free, and loaded the same checkpoint under the same settings.
+        let store = Store::memory();
+        claim(&store, &manifest()).expect("the first");
+        let error = claim(&store, &manifest()).expect_err("the second");
+        assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     }
 }

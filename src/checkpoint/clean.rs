@@ -31,6 +31,9 @@ pub(super) fn clean(store: &Store, newest: &Manifest, kept: usize) -> Result<(),
     }
     for number in old {
         fault::point("clean.manifest.before")?;
+        if !is_newest(store, newest)? {
+            return Ok(());
+        }
         store.delete(&name(job, *number))?;
     }
     let prefix = format!("{job}/runs/");
@@ -40,8 +43,17 @@ pub(super) fn clean(store: &Store, newest: &Manifest, kept: usize) -> Result<(),
         let ours = incarnation.is_some_and(|found| found <= newest.incarnation);
         if ours && !named.contains(&entry.name) {
             fault::point("clean.run.before")?;
+            // A successor may go on from an old manifest meanwhile, with runs that ours lacks.
+            if !is_newest(store, newest)? {
+                return Ok(());
+            }
             store.delete(&entry.name)?;
         }
     }
     Ok(())
+}
+
+/// Whether the chain still ends with ours.
+fn is_newest(store: &Store, newest: &Manifest) -> Result<bool, Error> {
+    Ok(numbers(store, &newest.job)?.last() == Some(&newest.number))
 }

@@ -37,6 +37,9 @@ pub struct Manifest {
     pub job: String,
     /// The run of the job that wrote it.
     pub incarnation: u32,
+    /// In a claim, random: of two runs that go on from one checkpoint, one owns the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimant: Option<String>,
     /// What may not change between two runs, by setting.
     pub identity: BTreeMap<String, String>,
     /// What the target is known by; none until it was claimed.

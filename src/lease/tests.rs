@@ -256,3 +256,20 @@ fn the_object_is_json_that_a_person_can_read() {
             .released
     );
 }
+
+#[test]
+fn a_newcomer_that_stood_still_looks_again_before_it_calls_a_holder_dead() {
+    // Its terminal has stopped it while it said that it waits; the holder beats meanwhile.
+    let store = Store::memory();
+    kept(&mut heart(&store, 7));
+    let world = Hand {
+        now: Cell::new(Duration::ZERO),
+        gone: false,
+        each: &|_| {},
+    };
+    let waited = wait(&store, "job", LEASE, &world, &mut |_| {
+        world.now.set(LEASE * 2);
+        kept(&mut heart(&store, 7));
+    });
+    assert_eq!(waited.expect_err("it lives").kind, ErrorKind::Refused);
+}

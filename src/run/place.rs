@@ -95,7 +95,7 @@ fn tell(begun: &Begun, keeps_progress: bool) {
         cli::note(&format!(
             "goes on from checkpoint {}: {} ms of job time, {markers} markers; this is \
              incarnation {}",
-            manifest.number - 1,
+            begun.from.unwrap_or_default(),
             manifest.time.now_ms,
             manifest.incarnation
         ));

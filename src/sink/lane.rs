@@ -13,12 +13,20 @@ use super::replay::Replay;
 use super::{Applied, Origin, Rejected, Row, WriteError, Writer, row};
 use crate::error::Error;
 use crate::table::{Role, Table};
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a lane that holds looks whether the others still do.
+const LOOK: Duration = Duration::from_millis(50);
+/// A replay of which nothing comes for so long is let go of. A source may have spent its budget on
+/// READs that were dropped, on records of another process, or on those of another lane: it goes on
+/// only when what is held has become durable.
+const HALT: Duration = Duration::from_secs(10);
 
 /// Records for one lane, and the ticket that waits for them.
 pub(super) struct Part {
@@ -157,11 +165,25 @@ impl Inbox {
     fn replayed(&self, replay: &Replay, holders: usize) -> Option<(Batch, Finished)> {
         let (mut batch, mut finished) = (Batch::default(), Vec::new());
         let mut holding = holders;
+        let (mut held_bytes, mut since) = (0, Instant::now());
         while holding > 0 {
-            let part = match self.receiver.recv().ok()? {
-                Message::Records(part) => part,
-                Message::Replayed => {
+            let part = match self.receiver.recv_timeout(LOOK) {
+                Ok(Message::Records(part)) => part,
+                Ok(Message::Replayed) => {
                     holding -= 1;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if held_bytes != replay.held_bytes() {
+                        (held_bytes, since) = (replay.held_bytes(), Instant::now());
+                    }
+                    if held_bytes > 0 && since.elapsed() >= HALT {
+                        replay.stream();
+                    }
+                    if replay.streams() {
+                        break;
+                    }
                     continue;
                 }
             };

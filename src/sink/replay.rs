@@ -3,8 +3,8 @@
 //! that no reader sees a row go back (design.md section 7, the replay fold).
 //!
 //! Invariant: nothing is skipped by what the target has seen. A replay that is larger than
-//! `bytes_max` is written as a stream, and [`Replay::streams`] says so: rows may then go back until
-//! it is over.
+//! `bytes_max`, or comes to a halt, is written as a stream, and [`Replay::streams`] says so: rows
+//! may then go back until it is over.
 //!
 //! It cannot know when the replay has been read; a command tells, and the frontier of the sink.
 
@@ -67,7 +67,17 @@ impl Replay {
         !self.streams()
     }
 
-    /// Whether it is too large to be held, and written as a stream.
+    /// Bytes that were held so far.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Acquire)
+    }
+
+    /// Nothing more is held.
+    pub(super) fn stream(&self) {
+        self.streams.store(true, Ordering::Release);
+    }
+
+    /// Whether it cannot be held, and is written as a stream.
     pub fn streams(&self) -> bool {
         self.streams.load(Ordering::Acquire)
     }

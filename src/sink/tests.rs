@@ -11,6 +11,7 @@ use super::{
 };
 use crate::error::Error;
 use headwater_operators::record::Op;
+use headwater_operators::route::shard_of;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -431,4 +432,48 @@ fn a_replay_without_a_record_ends_too() {
     queue.passed(None);
     queue.push(records(&numbered(0..3), 0));
     until("durable", || queue.durable() == 1);
+}
+
+#[test]
+fn a_quiet_shard_lets_go_when_another_one_makes_the_replay_a_stream() {
+    let (mut sink, _) = recording();
+    sink.shards = 2;
+    let dir = tempfile::tempdir().unwrap();
+    let replay = Arc::new(Replay::new(true, 400, 1));
+    let options = QueueOptions {
+        replay: Arc::clone(&replay),
+        ..options(&[table("t")], dir.path())
+    };
+    let mut queue = start(&sink, &options).unwrap().remove(0);
+    let shard = |id: &u32| {
+        let key = format!("{{\"id\":{id}}}");
+        shard_of(super::testing::fingerprint(0, &key), 2)
+    };
+    let quiet = (0..).find(|id| shard(id) == 0).unwrap();
+    let busy = (0..).find(|id| shard(id) == 1).unwrap();
+    queue.push(records(&numbered(quiet..quiet + 1), 0));
+    // One hot key: all of the rest is for the other shard.
+    for offset in 1..50 {
+        queue.push(records(&numbered(busy..busy + 1), offset));
+    }
+    until("it streams", || replay.streams());
+    // A source whose budget is spent sends nothing more before this is durable.
+    until("durable", || queue.durable() == 50);
+}
+
+#[test]
+fn a_replay_that_comes_to_a_halt_is_let_go_of() {
+    let (sink, _) = recording();
+    let dir = tempfile::tempdir().unwrap();
+    let replay = Arc::new(Replay::new(true, 1 << 20, 1));
+    let options = QueueOptions {
+        replay: Arc::clone(&replay),
+        ..options(&[table("t")], dir.path())
+    };
+    let mut queue = start(&sink, &options).unwrap().remove(0);
+    queue.push(records(&numbered(0..3), 0));
+    // The source has spent its budget on READs that the merge drops: nothing comes any more, and
+    // nothing is durable before this is.
+    until("durable", || queue.durable() == 1);
+    assert!(replay.streams());
 }

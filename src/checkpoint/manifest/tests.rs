@@ -15,6 +15,7 @@ pub(crate) fn manifest() -> Manifest {
         number: 7,
         job: "hello".to_owned(),
         incarnation: 3,
+        claimant: None,
         identity: [("table[0].name".to_owned(), "public.hello".to_owned())].into(),
         target: Some("t-1".to_owned()),
         target_note: 6,
