@@ -211,9 +211,9 @@ fn stream(terms: &Terms<'_>, manifest: &Manifest) -> Result<Vec<Applied>, Error>
     Ok(replay)
 }
 
-/// Looks again whether this run owns the job, when its writers are made: one that was paused between
-/// its claim and then would take the target from its successor. Writers first, then this look:
-/// either this sees the successor's claim, or the successor's writers come after ours.
+/// Looks again whether this run owns the job, when its writers are made: one that was paused
+/// between its claim and then would take the target from its successor. Writers first, then this
+/// look: either this sees the successor's claim, or the successor's writers come after ours.
 ///
 /// # Errors
 /// When a later run has claimed the job.
