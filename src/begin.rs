@@ -343,8 +343,12 @@ pub(crate) fn identity(config: &Config, tables: &[Table]) -> BTreeMap<String, St
 ///
 /// # Errors
 /// Refused; both sides of the first setting that differs are named.
-pub(crate) fn same_identity(previous: &Manifest, config: &Config) -> Result<(), Error> {
-    let wanted = identity(config, &config.tables());
+pub(crate) fn same_identity(
+    previous: &Manifest,
+    config: &Config,
+    tables: &[Table],
+) -> Result<(), Error> {
+    let wanted = identity(config, tables);
     let names = previous.identity.keys().chain(wanted.keys());
     let changed = names
         .into_iter()
@@ -369,7 +373,7 @@ pub(crate) fn same_identity(previous: &Manifest, config: &Config) -> Result<(), 
 
 /// The checkpoint `previous`, if this run may go on from it.
 fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
-    same_identity(previous, terms.config)?;
+    same_identity(previous, terms.config, terms.tables)?;
     if previous.fingerprint.id != u32::from(FINGERPRINT_ID) {
         return Err(Error::refused(format!(
             "checkpoint {} was made with another fingerprint function",

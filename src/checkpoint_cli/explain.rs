@@ -213,10 +213,12 @@ impl Explained {
                 generation.id
             ));
         }
-        lines.push(match begin::same_identity(manifest, config) {
-            Ok(()) => "The configuration fits.".to_owned(),
-            Err(error) => format!("It is refused: {error}"),
-        });
+        lines.push(
+            match begin::same_identity(manifest, config, &config.tables()) {
+                Ok(()) => "The configuration fits.".to_owned(),
+                Err(error) => format!("It is refused: {error}"),
+            },
+        );
         lines.push(
             "It is also refused when a run is missing or damaged (`headwater checkpoint verify`), \
              when a topic does not hold these offsets any more, or when the target is another one \
