@@ -22,8 +22,6 @@ use crate::{KEYS, alone, services};
 
 /// Whether a start goes on where the last checkpoint was.
 const RESTORES: bool = true;
-/// Whether no row may be seen to go back over a kill (the replay fold).
-const NO_ROW_GOES_BACK: bool = false;
 
 /// What the job is started on, in turn.
 const LAYOUTS: [Layout; 4] = [
@@ -443,8 +441,6 @@ impl Outcome {
             self.polls > 500 && self.keys > 20 && self.changes > 200,
             "the reader of the range saw too little: {found}"
         );
-        if NO_ROW_GOES_BACK || self.kills == 0 {
-            assert_eq!(self.backs_of_sink, 0, "rows went back in the sink: {found}");
-        }
+        assert_eq!(self.backs_of_sink, 0, "rows went back in the sink: {found}");
     }
 }
