@@ -18,6 +18,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Run(args) => headwater::run::run(&args),
         Command::Check(args) => headwater::check::check(&args),
         Command::EndSnapshot(args) => headwater::end_snapshot::end_snapshot(&args),
+        Command::Verify(args) => headwater::verify::verify(&args),
+        Command::Quarantine(args) => headwater::quarantine::quarantine(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

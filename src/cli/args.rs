@@ -1,6 +1,6 @@
 //! What clap reads, and the checks between flags. Nothing outside this module sees it.
 
-use super::{CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
+use super::{rows, CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
@@ -41,6 +41,12 @@ enum Verb {
     /// Say that the snapshot is complete: end every partition of the snapshot topics
     #[command(after_help = EXIT_CODES)]
     EndSnapshot(EndSnapshot),
+    /// Compare the target with the source, row by row
+    #[command(after_help = EXIT_CODES)]
+    Verify(rows::Verify),
+    /// Look at the READs that may be stale, and have them read again
+    #[command(after_help = EXIT_CODES)]
+    Quarantine(rows::Quarantine),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -50,7 +56,7 @@ enum Verb {
 }
 
 #[derive(Args)]
-struct Source {
+pub(super) struct Source {
     /// The configuration [default: headwater.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -199,6 +205,8 @@ impl Cli {
                 generation: end.generation,
                 again: end.again,
             }),
+            Verb::Verify(verify) => Command::Verify(verify.command()),
+            Verb::Quarantine(quarantine) => Command::Quarantine(quarantine.command()),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),
@@ -207,7 +215,7 @@ impl Cli {
 }
 
 impl Source {
-    fn origin(self) -> Origin {
+    pub(super) fn origin(self) -> Origin {
         Origin {
             path: self.config,
             sets: self.set,

@@ -51,7 +51,7 @@ impl TargetTable {
 }
 
 /// A name in double quotes.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
