@@ -27,7 +27,7 @@ struct Flags {
     /// The topic to write; should have `cleanup.policy=compact`
     #[arg(long, default_value = "merged.public.hello")]
     target: String,
-    /// Folder for the number of the run and for the quarantine
+    /// Folder for checkpoints and for the quarantine
     #[arg(long, default_value = "kafka_to_kafka")]
     state: PathBuf,
 }

@@ -167,7 +167,7 @@ fn replay(
 }
 
 /// Greater than that of every run before. A damaged manifest can hide one number at most.
-fn next_incarnation(store: &Store, job: &str, numbers: &[u64]) -> u32 {
+pub(crate) fn next_incarnation(store: &Store, job: &str, numbers: &[u64]) -> u32 {
     let (mut greatest, mut damaged) = (0, 0);
     for number in numbers {
         match checkpoint::load(store, job, *number) {
@@ -240,7 +240,7 @@ fn retention(config: &Config) -> RetentionState {
 }
 
 /// What may not change between two runs: another value would need another job.
-fn identity(config: &Config, tables: &[Table]) -> BTreeMap<String, String> {
+pub(crate) fn identity(config: &Config, tables: &[Table]) -> BTreeMap<String, String> {
     let mut identity = BTreeMap::new();
     for (index, table) in tables.iter().enumerate() {
         let mut put = |key: &str, value: String| {
@@ -259,9 +259,12 @@ fn identity(config: &Config, tables: &[Table]) -> BTreeMap<String, String> {
     identity
 }
 
-/// The checkpoint `previous`, if this run may go on from it.
-fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
-    let wanted = identity(terms.config, terms.tables);
+/// Whether a run with this configuration is still the same job as `previous`.
+///
+/// # Errors
+/// Refused; both sides of the first setting that differs are named.
+pub(crate) fn same_identity(previous: &Manifest, config: &Config) -> Result<(), Error> {
+    let wanted = identity(config, &config.tables());
     let names = previous.identity.keys().chain(wanted.keys());
     let changed = names
         .into_iter()
@@ -281,6 +284,12 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         .line("Markers and offsets belong to the old value. Put it back, or give the rebuild")
         .line("another `job` name, with a target of its own."));
     }
+    Ok(())
+}
+
+/// The checkpoint `previous`, if this run may go on from it.
+fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
+    same_identity(previous, terms.config)?;
     if previous.fingerprint.id != u32::from(FINGERPRINT_ID) {
         return Err(Error::refused(format!(
             "checkpoint {} was made with another fingerprint function",

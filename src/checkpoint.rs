@@ -1,10 +1,10 @@
 //! Checkpoints: the job's durable state, one atomic manifest at a time.
 //!
 //! ```text
-//!  worker 0: Checkpoint at tick f ─▶ sources: next_offsets at f ────────────┐
-//!                                 └▶ merges: markers, once all before f     ├─▶ worker 0 ─▶ manifest
-//!                                    have marked ─▶ [uploads] new runs ─────┘   (when all before f
-//!                                                                               is durable in the sink)
+//!  worker 0: Checkpoint at tick f ─▶ sources: next_offsets at f ────────┐
+//!                                 └▶ merges: markers, once all before f ├─▶ worker 0 ─▶ manifest
+//!                                    have marked ─▶ [uploads] new runs ─┘   (when all before f is
+//!                                                                           durable in the sink)
 //! ```
 //! Exactly *at f*: next_offsets, ends, generations. *At export*, later: markers, all of them,
 //! whatever their tick. A marker refreshed after f stands for a mutation before f that will not be
@@ -25,7 +25,7 @@ mod round;
 mod upload;
 mod writer;
 
-pub use chain::{claim, latest, load, name, numbers};
+pub use chain::{claim, latest, load, missing, name, numbers};
 pub use manifest::Manifest;
 pub use part::{Outbox, Part};
 pub use restore::{BadReads, Resumed, resume};

@@ -33,6 +33,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Look at READs that may be stale.
     Quarantine(QuarantineArgs),
+    /// Look at the checkpoints.
+    Checkpoint(CheckpointArgs),
     /// Write a first configuration.
     Init(InitArgs),
     /// Print the effective configuration.
@@ -54,6 +56,8 @@ pub struct RunArgs {
     pub without_markers: bool,
     /// The summary is one JSON object on stdout.
     pub json: bool,
+    /// Counts are told all the time, one JSON object a line on stdout; for a parent process.
+    pub tell: bool,
     /// Threads and processes.
     pub cluster: ClusterArgs,
     /// The partition count of the mutation topics that the person has agreed to.
@@ -93,6 +97,36 @@ pub struct CheckArgs {
     pub origin: Origin,
     /// The findings are one JSON object on stdout.
     pub json: bool,
+}
+
+/// `headwater checkpoint`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointArgs {
+    /// The configuration: its job and its store.
+    pub origin: Origin,
+    /// What was found is one JSON value on stdout.
+    pub json: bool,
+    /// What to do.
+    pub verb: CheckpointVerb,
+}
+
+/// What to do with checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointVerb {
+    /// Which are there.
+    List,
+    /// Read everything.
+    Verify {
+        /// Of which one; the newest when not said.
+        number: Option<u64>,
+        /// Of every one.
+        all: bool,
+    },
+    /// Say in words what one holds.
+    Explain {
+        /// Which one; the newest when not said.
+        number: Option<u64>,
+    },
 }
 
 /// `headwater init`.

@@ -10,7 +10,7 @@
 use crate::checkpoint::manifest::GenerationState;
 use crate::checkpoint::{BadReads, Checkpointer, CutState, Part};
 use crate::completion::{Completion, Next, Phase};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
 use crate::job::{Finish, Job, Panel, Settings, Shown, topic_names};
 use crate::key::KeyGate;
@@ -55,6 +55,9 @@ enum Ending {
     ShuttingDown(u64),
     Over,
 }
+
+/// Who is in trouble when a topic cannot be asked for its ends.
+const ASKED: &str = "the question for the ends of topics";
 
 /// What the thread that asks a topic for its ends sends back.
 type Answer = Result<Vec<PartitionTarget>, Error>;
@@ -267,7 +270,8 @@ impl Coordinator {
         checkpointer.take(std::mem::take(&mut observed.parts));
         let durable = |tick| !observed.durable.less_than(&tick);
         checkpointer.step((tick, now_ms), durable, (counted_at, bad))?;
-        if self.ending == Ending::No && checkpointer.due(now_ms) {
+        let asked = !checkpointer.busy() && self.panel.take_save();
+        if self.ending == Ending::No && (asked || checkpointer.due(now_ms)) {
             commands.push(checkpointer.begin(tick, now_ms, state));
         }
         Ok(())
@@ -378,8 +382,15 @@ impl Coordinator {
                 self.completion.targets_sent();
                 commands.push(Command::Target(targets));
             }
+            // Brokers that are away may come back: the question is asked again.
+            (Err(error), role) if error.kind == ErrorKind::Failed => {
+                let role = *role;
+                self.panel.trouble(ASKED, Some(error.text));
+                return self.ask(role);
+            }
             (Err(error), _) => self.failures.report(error),
         }
+        self.panel.trouble(ASKED, None);
         self.asked = None;
     }
 

@@ -8,30 +8,35 @@
 //!                                                           └─▶ rule switched off ─▶ sick.db
 //! ```
 //! Both jobs read the same two topics at the same time, so the disease and the cure have one
-//! schedule. At the end both sinks are compared with the source, row by row, in SQL.
+//! schedule. The job is `headwater run` in a process of its own. Half way through the snapshot it
+//! is killed (SIGKILL), and started again on one worker more. At the end both sinks are compared
+//! with the source, row by row, in SQL.
 //!
 //! Invariant: it succeeds only when the sink equals the source *and* the sick copy is really sick.
 
+mod child;
 mod compare;
+mod healthy;
 mod jobs;
 mod report;
 mod snapshot;
 mod source;
+mod stage;
 mod topics;
 
 use crate::cli::{self, DemoArgs};
 use crate::cluster;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::job::Job;
 use crate::launch;
-use crate::outcome::judge;
 use crate::progress::Display;
-use crate::run::progress;
 use crate::signals::Stop;
 use compare::Differences;
+use healthy::{Healthy, Life};
 use report::Report;
 use snapshot::Snapshot;
 use source::Source;
+use stage::Stage;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
@@ -51,17 +56,14 @@ pub fn demo(args: &DemoArgs) -> Result<(), Error> {
     let started = Instant::now();
     let source = Source::create(folder.path(), args)?;
     topics::create(folder.path())?;
-    let healthy = jobs::job(folder.path(), "sink", args, !args.without_markers)?;
-    let sick = jobs::job(folder.path(), "sick", args, false)?;
-    play(&source, args, &healthy, &sick, &stop)?;
-    if stop.requested() {
-        return Err(Error::new(
-            crate::error::ErrorKind::Interrupted,
-            "the demo was interrupted",
-        ));
-    }
+    jobs::write_healthy(folder.path(), args)?;
+    let sick = jobs::sick(folder.path(), args)?;
+    let life = play(&source, args, &sick, &stop, started)?.ok_or_else(|| {
+        let text = "the demo was interrupted";
+        Error::new(ErrorKind::Interrupted, text)
+    })?;
     let report = Report {
-        shown: healthy.panel.shown(),
+        life,
         elapsed: started.elapsed(),
         workers: args.workers,
         sink: compare::compare(folder.path(), "sink")?,
@@ -82,50 +84,50 @@ pub fn demo(args: &DemoArgs) -> Result<(), Error> {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
-    judge(&report.shown, &healthy.settings)?;
     verdict(&report.sink, &report.sick)
 }
 
-/// Runs writers, log reader, snapshot and both jobs, each on threads of their own.
+/// Runs writers, log reader, snapshot and both jobs, each on threads of their own; none when the
+/// demo was stopped.
 fn play(
     source: &Source,
     args: &DemoArgs,
-    healthy: &Arc<Job>,
     sick: &Arc<Job>,
     stop: &Stop,
-) -> Result<(), Error> {
-    let mut display = Display::new();
-    let total = args.keys;
-    let watched = Arc::clone(healthy);
-    std::thread::scope(|scope| {
-        let log = scope.spawn(|| source.follow_log(stop));
-        let snapshot = scope.spawn(|| Snapshot::new(source, args).run(stop));
-        let sick_run = scope.spawn(|| {
-            launch::local(sick, 1, || {
-                if stop.requested() || healthy.failures.any() {
-                    sick.panel.stop();
-                }
-            })
-        });
-        let writers = scope.spawn(|| source.write(args, stop));
-        let healthy_run = launch::local(healthy, args.workers, || {
-            if stop.requested() || sick.failures.any() {
-                healthy.panel.stop();
-            }
-            let mut now = progress(&watched.panel.shown());
-            now.snapshot_total = Some(total);
-            display.show(&now);
-        });
-        if healthy_run.is_err() {
-            stop.request();
+    started: Instant,
+) -> Result<Option<Life>, Error> {
+    let stage = Stage::default();
+    let healthy = Healthy {
+        folder: source.folder(),
+        args,
+        stage: &stage,
+        stop,
+        started,
+        display: Display::new(),
+    };
+    let watch_sick = || {
+        if stop.requested() {
+            sick.panel.stop();
         }
-        let rest = [ended(writers), ended(log), ended(snapshot), ended(sick_run)];
-        let mut last = progress(&watched.panel.shown());
-        last.snapshot_total = Some(total);
-        display.finish(&last);
-        healthy_run?;
-        rest.into_iter().collect()
+    };
+    std::thread::scope(|scope| {
+        let parts = [
+            scope.spawn(|| part(stop, source.follow_log(stop))),
+            scope.spawn(|| part(stop, Snapshot::new(source, &stage, args).run(stop))),
+            scope.spawn(|| part(stop, launch::local(sick, 1, watch_sick))),
+            scope.spawn(|| part(stop, source.write(args, stop))),
+        ];
+        let life = part(stop, healthy.live());
+        let parts = parts.map(ended);
+        // The parts that were only stopped have no error.
+        parts.into_iter().collect::<Result<(), Error>>()?;
+        life
     })
+}
+
+/// What goes wrong in one part stops the others.
+fn part<T>(stop: &Stop, ended: Result<T, Error>) -> Result<T, Error> {
+    ended.inspect_err(|_| stop.request())
 }
 
 fn ended(thread: ScopedJoinHandle<'_, Result<(), Error>>) -> Result<(), Error> {

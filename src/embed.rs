@@ -37,6 +37,7 @@ pub struct Embedded {
     workers: usize,
     finish: Finish,
     keeps: bool,
+    rule: bool,
 }
 
 impl Embedded {
@@ -51,6 +52,7 @@ impl Embedded {
             workers: 1,
             finish: Finish::EndRecords,
             keeps: true,
+            rule: true,
         }
     }
 
@@ -95,6 +97,13 @@ impl Embedded {
     #[must_use]
     pub fn without_checkpoints(mut self) -> Self {
         self.keeps = false;
+        self
+    }
+
+    /// Switches the marker rule off: the target will hold stale rows. For showing that.
+    #[must_use]
+    pub fn without_markers(mut self) -> Self {
+        self.rule = false;
         self
     }
 
@@ -191,8 +200,9 @@ impl Embedded {
             origin: Origin::default(),
             once: true,
             assume_finished_after_idle: None,
-            without_markers: false,
+            without_markers: !self.rule,
             json: false,
+            tell: false,
             cluster: ClusterArgs {
                 workers: self.workers,
                 processes: 1,

@@ -36,6 +36,19 @@ struct Orders {
     visits: Mutex<BTreeMap<&'static str, u64>>,
 }
 
+impl Action {
+    /// As it is ordered and told.
+    fn word(self) -> &'static str {
+        match self {
+            Action::Error => "error",
+            Action::Abort => "abort",
+            Action::Full => "full",
+            Action::Short => "short",
+            Action::Pause => "pause",
+        }
+    }
+}
+
 impl Orders {
     fn read(fault: &str, plant: &str) -> Result<Orders, String> {
         let mut orders = Orders::default();
@@ -47,14 +60,15 @@ impl Orders {
                 Some((action, visit)) => (action, visit.parse().map_err(|_| wrong())?),
                 None => (what, 1),
             };
-            let action = match action {
-                "error" => Action::Error,
-                "abort" => Action::Abort,
-                "full" => Action::Full,
-                "short" => Action::Short,
-                "pause" => Action::Pause,
-                _ => return Err(wrong()),
-            };
+            let all = [
+                Action::Error,
+                Action::Abort,
+                Action::Full,
+                Action::Short,
+                Action::Pause,
+            ];
+            let named = all.into_iter().find(|one| one.word() == action);
+            let action = named.ok_or_else(wrong)?;
             let actions = orders.points.entry(name.to_owned()).or_default();
             actions.push((action, visit));
         }
@@ -82,19 +96,17 @@ fn orders() -> &'static Orders {
     })
 }
 
-/// The action ordered for this visit; `Abort` and `Pause` are done here.
+/// The action ordered for this visit, which is told first: a test can tell that the point was
+/// visited. `Abort` and `Pause` are done here.
 fn act(name: &'static str) -> Option<Action> {
     if !cfg!(debug_assertions) {
         return None;
     }
     let action = orders().visit(name)?;
+    eprintln!("fault: {name}: {}", action.word());
     match action {
-        Action::Abort => {
-            eprintln!("fault: {name}: abort");
-            std::process::abort();
-        }
+        Action::Abort => std::process::abort(),
         Action::Pause => {
-            eprintln!("fault: {name}: pause");
             // Raised for the whole process; goes on after SIGCONT.
             let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
             None

@@ -55,8 +55,10 @@ pub struct FeedConfig {
     pub assignments: Vec<Assignment>,
     /// The id that an end-of-snapshot record must carry.
     pub generation_id: String,
-    /// READs a second for this feed; `None`: as fast as they come.
-    pub records_per_second_max: Option<u64>,
+    /// READs a second of the whole job; `None`: as fast as they come. Mutations are never limited.
+    pub reads_per_second_max: Option<u64>,
+    /// Partitions of the role over all workers.
+    pub partitions_of_role: usize,
     /// Where topics are read.
     pub topics: Arc<dyn Topics>,
     /// Whether a mutation with a placeholder of an unchanged column is passed on.
@@ -92,6 +94,7 @@ pub struct TopicFeed {
     ends: Ends,
     generation: u32,
     rate: Option<Rate>,
+    paused: bool,
     stopping: bool,
     stopped: bool,
     troubled: bool,
@@ -115,7 +118,7 @@ impl TopicFeed {
         let ends = Ends::new(&config.assignments);
         let mut replays = Ends::new(&config.assignments);
         replays.set(&config.replay);
-        let rate = config.records_per_second_max.map(Rate::new);
+        let rate = rate(&config, config.reads_per_second_max);
         let reader = None;
         let generation = 0;
         let mut feed = TopicFeed {
@@ -126,6 +129,7 @@ impl TopicFeed {
             ends,
             generation,
             rate,
+            paused: false,
             stopping: false,
             stopped: false,
             placeholders: Placeholders::default(),
@@ -241,8 +245,7 @@ impl TopicFeed {
         budget_bytes: usize,
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<usize, Error> {
-        let throttled = self.rate.as_mut().filter(|_| !self.replays.waiting());
-        let Some(rate) = throttled else {
+        let Some(rate) = self.rate.as_mut() else {
             let bytes = self.read(budget_bytes, give)?;
             self.config.counters.borrow_mut().behind = bytes > 0;
             return Ok(bytes);
@@ -289,6 +292,13 @@ impl Feed for TopicFeed {
             Command::Target(targets) if self.config.role == Role::Mutations => {
                 self.ends.set(targets);
             }
+            Command::ReadRate {
+                per_second_max,
+                paused,
+            } if self.config.role == Role::Snapshot => {
+                self.rate = rate(&self.config, *per_second_max);
+                self.paused = *paused;
+            }
             Command::Checkpoint { number } => match fault::planted("offsets-ahead") {
                 true => self.late_cut = Some((*number, LATE_POLLS)),
                 false => self.cut(*number),
@@ -322,6 +332,11 @@ impl Feed for TopicFeed {
             }
             return Polled::Idle;
         }
+        // A replay goes on: what the sink holds of it would wait for it.
+        if self.paused && !self.replays.waiting() {
+            self.config.counters.borrow_mut().behind = true;
+            return Polled::Idle;
+        }
         match self.read_limited(tick, budget_bytes, give) {
             Ok(bytes) => {
                 self.cut_late();
@@ -345,6 +360,12 @@ impl Feed for TopicFeed {
             }
         }
     }
+}
+
+/// This feed's share of a rate.
+fn rate(config: &FeedConfig, per_second_max: Option<u64>) -> Option<Rate> {
+    let limited = per_second_max.filter(|_| config.role == Role::Snapshot);
+    limited.map(|all| Rate::share(all, config.assignments.len(), config.partitions_of_role))
 }
 
 /// The parts of a feed that one record needs.

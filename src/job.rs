@@ -159,6 +159,7 @@ pub fn topic_names(tables: &[Table], role: Role) -> Vec<String> {
 #[derive(Debug, Default)]
 pub struct Panel {
     stop: AtomicBool,
+    save: AtomicBool,
     verdict: AtomicU8,
     shown: Mutex<Shown>,
     troubles: Mutex<BTreeMap<String, String>>,
@@ -213,6 +214,16 @@ impl Panel {
     /// Whether a clean stop was asked for.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// Asks for a checkpoint now, whatever its interval; [`Shown::saved`] tells when it is durable.
+    pub fn save(&self) {
+        self.save.store(true, Ordering::Release);
+    }
+
+    /// Whether a checkpoint was asked for since this was called last.
+    pub(crate) fn take_save(&self) -> bool {
+        self.save.swap(false, Ordering::AcqRel)
     }
 
     /// How the run ended, as worker 0 has told every process; 0 until then.

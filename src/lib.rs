@@ -2,10 +2,13 @@
 //!
 //! Everything that reads, writes or waits is here; the dataflow itself is `headwater-operators`.
 
+#![deny(unsafe_code)]
+
 pub mod assemble;
 pub mod begin;
 pub mod check;
 pub mod checkpoint;
+pub mod checkpoint_cli;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

@@ -17,6 +17,7 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Config(origin) => cli::config(&origin),
         Command::Run(args) => headwater::run::run(&args),
         Command::Check(args) => headwater::check::check(&args),
+        Command::Checkpoint(args) => headwater::checkpoint_cli::checkpoint(&args),
         Command::EndSnapshot(args) => headwater::end_snapshot::end_snapshot(&args),
         Command::Verify(args) => headwater::verify::verify(&args),
         Command::Quarantine(args) => headwater::quarantine::quarantine(&args),

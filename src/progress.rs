@@ -1,17 +1,19 @@
 //! How far a run is, as it runs: a bar and a line on a terminal, a plain line each 5 s elsewhere.
 //!
-//! Invariant: everything goes to stderr, so that stdout stays free for `--json`. It only shows what
-//! it is handed, at most as often as a person can read.
+//! Invariant: everything goes to stderr, so that stdout stays free for `--json`; but what a parent
+//! process has asked to be told goes to stdout. It only shows what it is handed, at most as often
+//! as a person can read.
 
 use crate::summary::grouped;
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use serde::{Deserialize, Serialize};
+use std::io::{IsTerminal, Write};
 
 /// Time between two plain lines.
 pub const LINE_EVERY_MS: u64 = 5_000;
 
 /// The counts of this moment, over all workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Mutations emitted.
     pub mutations_emitted: u64,
@@ -91,6 +93,9 @@ enum Form {
     Lines {
         next_ms: u64,
     },
+    Told {
+        unheard: bool,
+    },
     Silent,
 }
 
@@ -107,6 +112,16 @@ impl Display {
     /// Shows nothing.
     pub fn silent() -> Self {
         Display(Form::Silent)
+    }
+
+    /// One JSON object a line on stdout, for a process that has started this one.
+    pub fn told() -> Self {
+        Display(Form::Told { unheard: false })
+    }
+
+    /// Whether the process that asked to be told does not listen any more.
+    pub fn unheard(&self) -> bool {
+        matches!(self.0, Form::Told { unheard: true })
     }
 
     fn lines() -> Self {
@@ -135,6 +150,11 @@ impl Display {
     pub fn show(&mut self, progress: &Progress) -> Option<String> {
         match &mut self.0 {
             Form::Silent => None,
+            Form::Told { unheard } => {
+                let line = serde_json::to_string(progress).expect("plain numbers");
+                *unheard |= writeln!(std::io::stdout(), "{line}").is_err();
+                Some(line)
+            }
             Form::Bars {
                 snapshot, counters, ..
             } => {
@@ -166,7 +186,7 @@ impl Display {
     pub fn say(&self, text: &str) {
         match &self.0 {
             Form::Bars { bars, .. } => bars.suspend(|| eprintln!("{text}")),
-            Form::Lines { .. } | Form::Silent => eprintln!("{text}"),
+            Form::Lines { .. } | Form::Told { .. } | Form::Silent => eprintln!("{text}"),
         }
     }
 

@@ -41,7 +41,10 @@ pub fn quarantine(args: &QuarantineArgs) -> Result<(), Error> {
         QuarantineVerb::Signal(args) => {
             let signals = signal::signals(&config, &index, args)?;
             signals.notices.iter().for_each(|notice| cli::note(notice));
-            signals.lines.iter().try_for_each(|line| cli::say(&format!("{line}\n")))
+            signals
+                .lines
+                .iter()
+                .try_for_each(|line| cli::say(&format!("{line}\n")))
         }
     }
 }

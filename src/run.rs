@@ -117,16 +117,16 @@ fn execute(
     stop: &Stop,
     sink: Option<&SinkWatch>,
 ) -> Result<(), Error> {
-    let first = args.cluster.process == 0;
-    let mut display = if first {
-        Display::new()
-    } else {
-        Display::silent()
+    let mut display = match (args.cluster.process, args.tell) {
+        (0, true) => Display::told(),
+        (0, false) => Display::new(),
+        _ => Display::silent(),
     };
     let panel = Arc::clone(&job.panel);
     let mut troubles = Troubles::default();
     let watch = || {
-        if stop.requested() {
+        // Who started this run only to be told of it is gone: nobody would stop it.
+        if stop.requested() || display.unheard() {
             panel.stop();
         }
         display.show(&progress(&panel.shown()));

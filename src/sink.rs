@@ -191,8 +191,8 @@ pub trait Sink: Send + Sync {
     }
 
     /// Takes the target for a run of a job, after [`Sink::check`]; process 0 of a cluster does. A
-    /// writer that is made before writes nothing until then. Whatever an older run still writes must
-    /// not reach the target after it.
+    /// writer that is made before writes nothing until then. Whatever an older run still writes
+    /// must not reach the target after it.
     ///
     /// # Errors
     /// When the target belongs to another job, is not the one that the claim knows, is older than

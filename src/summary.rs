@@ -2,11 +2,11 @@
 //!
 //! Invariant: both come from the same [`Summary`]; names in JSON are fields, with units last.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The counts of a finished run, over all workers of all processes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How it ended: `ready`, `interrupted`, `unsafe`.
     pub outcome: String,

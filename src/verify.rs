@@ -76,7 +76,12 @@ fn compare(config: &Config, args: &VerifyArgs) -> Result<Report, Error> {
         reports.push(comparison.run()?);
     }
     let lag_seconds = args.lag.as_secs_f64();
-    Ok(Report::new(source.name(), target.name(), lag_seconds, reports))
+    Ok(Report::new(
+        source.name(),
+        target.name(),
+        lag_seconds,
+        reports,
+    ))
 }
 
 /// The tables that were asked for; all when none was.
@@ -130,3 +135,6 @@ fn there(side: &mut dyn Side, which: &str, setting: &str, name: &str) -> Result<
             .line("Does the user see its schema? Another name at the target: sink.names.")
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -272,22 +272,12 @@ fn feed_source<'scope>(
         Role::Mutations => ("Source(mutations)", settings.inflight_bytes_max),
         Role::Snapshot => ("Source(snapshot)", settings.reads_inflight_bytes_max),
     };
-    // Each worker's share of the rate is its share of the partitions.
-    let share = |rate: u64| {
-        let all = job.partitions.of(role).len().max(1) as u64;
-        rate.saturating_mul(assignments.len() as u64)
-            .div_ceil(all)
-            .max(1)
-    };
-    let rate = settings
-        .reads_per_second_max
-        .filter(|_| role == Role::Snapshot)
-        .map(share);
     let config = FeedConfig {
         role,
         assignments,
         generation_id: job.generation_id.clone(),
-        records_per_second_max: rate,
+        reads_per_second_max: settings.reads_per_second_max,
+        partitions_of_role: job.partitions.of(role).len(),
         topics: Arc::clone(&job.topics),
         pass_unavailable: settings.decode.pass_unavailable,
         decoder: Decoder::new(

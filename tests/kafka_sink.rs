@@ -19,6 +19,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 const WAIT: Duration = Duration::from_secs(60);
 /// What tells this binary to be a run; its value is the broker's address.
 const CHILD: &str = "HEADWATER_TEST_KAFKA_RUN";
+/// The fault points of this target; each is visited in error and in abort mode.
+const POINTS: [&str; 2] = ["kafka.commit.before", "kafka.commit.after"];
 const CHILD_SHARDS: usize = 3;
 
 fn settings(servers: &str, job: &str) -> SinkSettings {
@@ -45,7 +48,7 @@ fn sink(settings: &SinkSettings) -> Arc<dyn Sink> {
         snapshot: "snap".into(),
         key: None,
     };
-    build(settings, &[table], &BTreeMap::new(), 2).unwrap()
+    build(settings, &[table], &BTreeMap::new(), 2).expect("the broker is there")
 }
 
 fn claim(job: &str, incarnation: u32, shards_before: usize) -> Claim {
@@ -65,7 +68,7 @@ fn writer(sink: &dyn Sink, incarnation: u32, shard: usize) -> Box<dyn Writer> {
         worker,
         shard,
     };
-    sink.writer(place).unwrap()
+    sink.writer(place).expect("the broker is there")
 }
 
 fn row<'a>(key: &'a str, value: &'a str) -> Row<'a> {
@@ -107,12 +110,15 @@ fn read(broker: &Broker, topic: &str, isolation: &str) -> Vec<(String, String)> 
         .set("group.id", "test")
         .set("enable.partition.eof", "true")
         .set("isolation.level", isolation);
-    let consumer: BaseConsumer = config.create().unwrap();
+    let consumer: BaseConsumer = config.create().expect("the broker is there");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, 0, Offset::Beginning)
-        .unwrap();
-    consumer.assign(&list).unwrap();
-    let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
+        .expect("the broker is there");
+    consumer.assign(&list).expect("the broker is there");
+    let text = |bytes: Option<&[u8]>| {
+        String::from_utf8(bytes.expect("the broker is there").to_vec())
+            .expect("the broker is there")
+    };
     let (mut found, until) = (Vec::new(), Instant::now() + WAIT);
     loop {
         assert!(Instant::now() < until, "no end of {topic}");
@@ -136,15 +142,15 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Not a test: the first run, which writes three batches through its last shard. It is told to
-/// pause within the second.
+/// pause, to fail or to die within the second.
 #[test]
 fn a_run_of_its_own() {
     let Ok(servers) = std::env::var(CHILD) else {
         return;
     };
-    let job = std::env::var("HEADWATER_TEST_JOB").unwrap();
+    let job = std::env::var("HEADWATER_TEST_JOB").expect("the broker is there");
     let sink = sink(&settings(&servers, &job));
-    sink.claim(&claim(&job, 1, 0)).unwrap();
+    sink.claim(&claim(&job, 1, 0)).expect("the broker is there");
     let mut writers: Vec<_> = (0..CHILD_SHARDS)
         .map(|shard| writer(&*sink, 1, shard))
         .collect();
@@ -161,19 +167,29 @@ fn a_run_of_its_own() {
     }
 }
 
-/// The first run, already paused inside its second transaction.
-fn paused_run(broker: &Broker, job: &str, plant: &str) -> Child {
-    let child = Command::new(std::env::current_exe().unwrap())
+fn first_run(broker: &Broker, job: &str, fault: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the broker is there"));
+    command
         .args(["--exact", "a_run_of_its_own", "--nocapture"])
         .env(CHILD, &broker.servers)
         .env("HEADWATER_TEST_JOB", job)
-        .env("HEADWATER_FAULT", "kafka.commit.before=pause@2")
+        .env("HEADWATER_FAULT", fault);
+    command
+}
+
+/// The first run, already paused inside its second transaction.
+fn paused_run(broker: &Broker, job: &str, plant: &str) -> Child {
+    let child = first_run(broker, job, "kafka.commit.before=pause@2")
         .env("HEADWATER_PLANT", plant)
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
+        .expect("the broker is there");
     let (stat, until) = (format!("/proc/{}/stat", child.id()), Instant::now() + WAIT);
-    let is_paused = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+    let is_paused = || {
+        std::fs::read_to_string(&stat)
+            .expect("the broker is there")
+            .contains(") T ")
+    };
     while !is_paused() {
         assert!(Instant::now() < until, "it did not pause");
         std::thread::sleep(Duration::from_millis(10));
@@ -185,10 +201,10 @@ fn paused_run(broker: &Broker, job: &str, plant: &str) -> Child {
 fn go_on(child: Child) -> String {
     let pid = child.id().to_string();
     let sent = Command::new("kill").args(["-CONT", &pid]).status();
-    assert!(sent.unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    assert!(sent.expect("the broker is there").success());
+    let output = child.wait_with_output().expect("the broker is there");
     assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("the broker is there")
 }
 
 /// A run that was paused, its successor on fewer shards, and what a reader saw at the end.
@@ -196,12 +212,14 @@ fn takeover(broker: &Broker, job: &str, plant: &str) -> (String, Vec<(String, St
     broker.create(job, 1);
     let old = paused_run(broker, job, plant);
     let sink = sink(&settings(&broker.servers, job));
-    let claimed = sink.claim(&claim(job, 2, CHILD_SHARDS)).unwrap();
+    let claimed = sink
+        .claim(&claim(job, 2, CHILD_SHARDS))
+        .expect("the broker is there");
     assert_eq!(claimed.fence, Fence::Fenced);
     let mut first = writer(&*sink, 2, 0);
-    write(&mut *first, &[("b", "new"), ("c", "new")]).unwrap();
+    write(&mut *first, &[("b", "new"), ("c", "new")]).expect("the broker is there");
     let said = go_on(old);
-    write(&mut *first, &[("d", "new")]).unwrap();
+    write(&mut *first, &[("d", "new")]).expect("the broker is there");
     (said, committed(broker, job))
 }
 
@@ -223,7 +241,13 @@ fn a_paused_run_cannot_write_after_its_successor(broker: &Broker) {
 fn without_the_fence_the_stale_write_is_seen(broker: &Broker) {
     let (said, seen) = takeover(broker, "planted", "unfenced");
     assert!(said.contains("wrote c"), "{said}");
-    let last = |key: &str| seen.iter().rfind(|row| row.0 == key).unwrap().1.clone();
+    let last = |key: &str| {
+        seen.iter()
+            .rfind(|row| row.0 == key)
+            .expect("the broker is there")
+            .1
+            .clone()
+    };
     // It had sent `b` before the new run did; `c` came after, and stays.
     assert_eq!((last("b"), last("c")), ("new".into(), "old".into()));
     assert!(seen.contains(&("b".into(), "old".into())), "{seen:?}");
@@ -232,17 +256,48 @@ fn without_the_fence_the_stale_write_is_seen(broker: &Broker) {
 fn a_killed_run_holds_no_reader_up(broker: &Broker) {
     broker.create("killed", 1);
     let mut old = paused_run(broker, "killed", "");
-    old.kill().unwrap();
-    old.wait().unwrap();
+    old.kill().expect("the broker is there");
+    old.wait().expect("the broker is there");
     let sink = sink(&settings(&broker.servers, "killed"));
-    sink.claim(&claim("killed", 2, CHILD_SHARDS)).unwrap();
+    sink.claim(&claim("killed", 2, CHILD_SHARDS))
+        .expect("the broker is there");
     let mut first = writer(&*sink, 2, 0);
-    write(&mut *first, &[("b", "new")]).unwrap();
+    write(&mut *first, &[("b", "new")]).expect("the broker is there");
     // Not after transaction.timeout.ms, but now.
     assert_eq!(
         committed(broker, "killed"),
         pairs(&[("a", "old"), ("b", "new")])
     );
+}
+
+fn a_fault_at_a_commit_loses_nothing(broker: &Broker) {
+    const SIGABRT: i32 = 6;
+    // What the first run has committed; what is tried again after its commit comes twice.
+    let left: [&[&str]; 4] = [&["a", "b", "c"], &["a"], &["a", "b", "b", "c"], &["a", "b"]];
+    let visits = POINTS.map(|point| ["error", "abort"].map(|action| (point, action)));
+    for ((point, action), left) in visits.into_iter().flatten().zip(left) {
+        let job = format!("{}-{action}", point.replace('.', "-"));
+        broker.create(&job, 1);
+        let fault = format!("{point}={action}@2");
+        let output = first_run(broker, &job, &fault)
+            .output()
+            .expect("the broker is there");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let proof = format!("fault: {point}: {action}");
+        assert!(said.contains(&proof), "{fault}: not visited: {said}");
+        match action {
+            "abort" => assert_eq!(output.status.signal(), Some(SIGABRT), "{said}"),
+            _ => assert!(output.status.success(), "{said}"),
+        }
+        let sink = sink(&settings(&broker.servers, &job));
+        sink.claim(&claim(&job, 2, CHILD_SHARDS))
+            .expect("the broker is there");
+        let mut first = writer(&*sink, 2, 0);
+        write(&mut *first, &[("b", "new"), ("c", "new")]).expect("the broker is there");
+        let old = left.iter().map(|key| (*key, "old"));
+        let expected: Vec<_> = old.chain([("b", "new"), ("c", "new")]).collect();
+        assert_eq!(committed(broker, &job), pairs(&expected), "{fault}");
+    }
 }
 
 fn a_restart_loses_nothing_and_repeats_in_order(broker: &Broker) {
@@ -254,17 +309,19 @@ fn a_restart_loses_nothing_and_repeats_in_order(broker: &Broker) {
         [("b", "3"), ("c", "3")],
     ];
     let old = sink(&settings);
-    old.claim(&claim("again", 1, 0)).unwrap();
+    old.claim(&claim("again", 1, 0))
+        .expect("the broker is there");
     let mut writers = [0, 1].map(|shard| writer(&*old, 1, shard));
-    write(&mut *writers[0], &batches[0]).unwrap();
-    write(&mut *writers[1], &batches[1]).unwrap();
+    write(&mut *writers[0], &batches[0]).expect("the broker is there");
+    write(&mut *writers[1], &batches[1]).expect("the broker is there");
     drop(writers);
     // The checkpoint was made after the first batch; there are three shards now.
     let new = sink(&settings);
-    new.claim(&claim("again", 2, 2)).unwrap();
+    new.claim(&claim("again", 2, 2))
+        .expect("the broker is there");
     let mut writers = [0, 1, 2].map(|shard| writer(&*new, 2, shard));
-    write(&mut *writers[2], &batches[1]).unwrap();
-    write(&mut *writers[0], &batches[2]).unwrap();
+    write(&mut *writers[2], &batches[1]).expect("the broker is there");
+    write(&mut *writers[0], &batches[2]).expect("the broker is there");
     let expected = [batches[0], batches[1], batches[1], batches[2]].concat();
     assert_eq!(committed(broker, "again"), pairs(&expected));
 }
@@ -273,7 +330,8 @@ fn a_broker_restart_inside_a_transaction_is_survived(broker: &Broker) {
     const BATCHES: usize = 400;
     broker.create("restart", 1);
     let sink = sink(&settings(&broker.servers, "restart"));
-    sink.claim(&claim("restart", 1, 0)).unwrap();
+    sink.claim(&claim("restart", 1, 0))
+        .expect("the broker is there");
     let (written, mut retries) = (AtomicUsize::new(0), 0);
     let keys: Vec<String> = (0..20).map(|key| key.to_string()).collect();
     let mut write_all = || {
@@ -281,7 +339,7 @@ fn a_broker_restart_inside_a_transaction_is_survived(broker: &Broker) {
         for batch in 0..BATCHES {
             let value = batch.to_string();
             let rows: Vec<_> = keys.iter().map(|key| (key.as_str(), &*value)).collect();
-            retries += write(&mut *writer, &rows).unwrap();
+            retries += write(&mut *writer, &rows).expect("the broker is there");
             written.store(batch + 1, Ordering::Relaxed);
         }
     };
@@ -294,7 +352,7 @@ fn a_broker_restart_inside_a_transaction_is_survived(broker: &Broker) {
             broker.stop();
             broker.launch();
         }
-        writing.join().unwrap();
+        writing.join().expect("the broker is there");
     });
     let seen = committed(broker, "restart");
     // Each batch once and whole: an open commit is asked for again, an aborted batch is not seen.
@@ -330,9 +388,17 @@ fn a_topic_made_anew_is_not_the_target(broker: &Broker) {
         };
         sink(settings).claim(&claim)
     };
-    let known = identity(&settings, None).unwrap().identity;
-    assert!(known.as_ref().unwrap().starts_with("anew="), "{known:?}");
-    let again = identity(&settings, known.clone()).unwrap();
+    let known = identity(&settings, None)
+        .expect("the broker is there")
+        .identity;
+    assert!(
+        known
+            .as_ref()
+            .expect("the broker is there")
+            .starts_with("anew="),
+        "{known:?}"
+    );
+    let again = identity(&settings, known.clone()).expect("the broker is there");
     assert_eq!(again.identity, known);
     broker.delete("anew");
     let until = Instant::now() + WAIT;
@@ -340,13 +406,18 @@ fn a_topic_made_anew_is_not_the_target(broker: &Broker) {
         assert!(Instant::now() < until, "not deleted");
     }
     broker.create("anew", 1);
-    let error = identity(&settings, known.clone()).unwrap_err();
+    let error = identity(&settings, known.clone()).expect_err("another topic");
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.text.contains(known.as_ref().unwrap()), "{error}");
+    assert!(
+        error
+            .text
+            .contains(known.as_ref().expect("the broker is there")),
+        "{error}"
+    );
     // Without transactions the claim says so, and the identity counts all the same.
     settings.transactional = false;
     assert!(identity(&settings, known).is_err());
-    let Claimed { fence, .. } = identity(&settings, None).unwrap();
+    let Claimed { fence, .. } = identity(&settings, None).expect("the broker is there");
     assert!(matches!(fence, Fence::None(reason) if reason.contains("transactional = false")));
 }
 
@@ -356,6 +427,7 @@ fn kafka_sink_on_a_real_broker() {
     a_paused_run_cannot_write_after_its_successor(&broker);
     without_the_fence_the_stale_write_is_seen(&broker);
     a_killed_run_holds_no_reader_up(&broker);
+    a_fault_at_a_commit_loses_nothing(&broker);
     a_restart_loses_nothing_and_repeats_in_order(&broker);
     a_row_that_is_too_large_is_refused_alone(&broker);
     a_topic_made_anew_is_not_the_target(&broker);

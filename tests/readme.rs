@@ -3,9 +3,13 @@
 //!
 //! It cannot judge prose.
 
+use headwater::checkpoint::manifest::FORMAT;
 use headwater::cli;
 use headwater::config::Config;
+use headwater::config::section::Section;
+use headwater::config::sections::CheckpointConfig;
 use headwater::error::ErrorKind;
+use headwater::store::Kind;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -84,6 +88,34 @@ fn the_sample_loads_and_means_what_it_says() {
     assert_eq!(loaded.config.limits, defaults.limits);
     assert_eq!(loaded.config.decode, defaults.decode);
     assert_eq!(loaded.config.cluster.deadline, defaults.cluster.deadline);
+    assert_eq!(loaded.config.checkpoint, defaults.checkpoint);
+}
+
+#[test]
+fn formats_and_credentials_are_those_of_the_code() {
+    let version = env!("CARGO_PKG_VERSION");
+    let (minor, _) = version.rsplit_once('.').expect("three numbers");
+    let row = format!("| {minor} | {FORMAT} | ");
+    assert!(README.contains(&row), "{row}");
+    for kind in [Kind::S3, Kind::Google, Kind::Azure] {
+        let names = kind
+            .environment()
+            .split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        for name in names.filter(|name| name.contains('_')) {
+            assert!(README.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+    let keys = CheckpointConfig::default().keys();
+    let (_, section) = README
+        .split_once("| key of `[checkpoint]`")
+        .expect("its keys");
+    for key in keys {
+        assert!(
+            section.contains(&format!("\n| `{}` |", key.name)),
+            "{}",
+            key.name
+        );
+    }
 }
 
 #[test]

@@ -48,6 +48,13 @@ pub enum Command {
     Freeze(Vec<PartitionTarget>),
     /// Mutations must be read up to here before the job has caught up.
     Target(Vec<PartitionTarget>),
+    /// READs are read at this rate from now on, or not at all.
+    ReadRate {
+        /// READs a second over all workers; none: as fast as they come.
+        per_second_max: Option<u64>,
+        /// Whether none are read.
+        paused: bool,
+    },
     /// A cut at the tick of this command: sources say how far they have read, merges export their
     /// markers when every mutation before the tick has marked.
     Checkpoint {

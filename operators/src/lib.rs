@@ -13,6 +13,8 @@
 //! It cannot: read topics, parse envelopes, write sinks or decide when a snapshot has ended; the
 //! application crate does that and hands in closures.
 
+#![forbid(unsafe_code)]
+
 pub mod control;
 pub mod decide;
 pub mod exchange;

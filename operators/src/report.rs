@@ -24,7 +24,8 @@ use timely::dataflow::{ProbeHandle, StreamVec};
 pub type Reports<R> = Rc<RefCell<BTreeMap<usize, R>>>;
 
 /// Builds the reports. `report` is called on every worker each `every_ms` of job time, and once
-/// more at shutdown, with the tick that control has passed there. The probe follows the stream at worker 0.
+/// more at shutdown, with the tick that control has passed there. The probe follows the stream at
+/// worker 0.
 pub fn reports<'scope, R>(
     control: StreamVec<'scope, u64, Command>,
     tick_ms: u64,

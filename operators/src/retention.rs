@@ -99,6 +99,7 @@ impl Retention {
             Command::Freeze(_)
             | Command::Target(_)
             | Command::Checkpoint { .. }
+            | Command::ReadRate { .. }
             | Command::Replayed { .. }
             | Command::Stop
             | Command::Shutdown

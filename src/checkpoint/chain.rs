@@ -33,11 +33,8 @@ pub fn numbers(store: &Store, job: &str) -> Result<Vec<u64>, Error> {
 /// When it is missing or damaged; the object is named.
 pub fn load(store: &Store, job: &str, number: u64) -> Result<Manifest, Error> {
     let object = name(job, number);
-    let bytes = store.get(&object)?.ok_or_else(|| {
-        Error::refused(format!("there is no checkpoint {number} of job {job}"))
-            .line(format!("missing   {object} in {}", store.place()))
-            .line("`headwater checkpoint ls` lists those that are there.")
-    })?;
+    let bytes = store.get(&object)?;
+    let bytes = bytes.ok_or_else(|| missing(store, job, number))?;
     Manifest::decode(&bytes).map_err(|error| {
         Error::refused(format!("checkpoint {number} of job {job} cannot be read"))
             .line(format!("object    {object} in {}", store.place()))
@@ -45,6 +42,14 @@ pub fn load(store: &Store, job: &str, number: u64) -> Result<Manifest, Error> {
             .line("Restore the object from a copy, or go back to an older checkpoint with")
             .line("--from-checkpoint N: what was read since is read again.")
     })
+}
+
+/// The refusal of a checkpoint that is not there.
+pub fn missing(store: &Store, job: &str, number: u64) -> Error {
+    let object = name(job, number);
+    Error::refused(format!("there is no checkpoint {number} of job {job}"))
+        .line(format!("missing   {object} in {}", store.place()))
+        .line("`headwater checkpoint ls` lists those that are there.")
 }
 
 /// The newest manifest; `None` for a job that never ran.

@@ -4,16 +4,22 @@
 //! headwater-manifest 1 <SHA-256 of the rest, in hex>\n
 //! { JSON }\n
 //! ```
-//! Invariant: bytes that are not exactly a manifest of a known format give an error; members that a
-//! later version adds are optional, so that an older manifest stays readable. It holds no row and
-//! no credential, but the key of the fingerprints: whoever can read it could find keys that collide.
+//! Invariant: bytes that are not exactly a manifest of a known format give an error. It holds no
+//! row and no credential, but the key of the fingerprints: whoever can read it could find keys that
+//! collide.
+//!
+//! **Versions.** A member that comes later is `#[serde(default)]`, so that older manifests stay
+//! readable, and a member that is not known is passed over, so that an older program reads newer
+//! ones of its format, and drops it. A member that must not be passed over, because rows would be
+//! wrong without it, raises [`FORMAT`]. Of the members here those are required that a restore
+//! cannot do without, null or not. Each change comes with a fixture: see `tests/fixtures/`.
 //!
 //! It cannot tell an older, intact manifest from the newest: the chain does.
 
 use crate::key::KnownShape;
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,14 +40,17 @@ pub struct Manifest {
     /// What may not change between two runs, by setting.
     pub identity: BTreeMap<String, String>,
     /// What the target is known by; none until it was claimed.
+    #[serde(default)]
     pub target: Option<String>,
     /// The last checkpoint whose number was left in the target; 0 for none.
+    #[serde(default)]
     pub target_note: u64,
     /// How keys were fingerprinted.
     pub fingerprint: FingerprintKey,
     /// Where logical time stood.
     pub time: JobTime,
     /// What tells a topic from one that was made anew under its name, where topics have that.
+    #[serde(default)]
     pub topic_ids: BTreeMap<String, String>,
     /// Partitions of both roles.
     pub offsets: Vec<PartitionState>,
@@ -53,6 +62,7 @@ pub struct Manifest {
     /// Every generation.
     pub generations: Vec<GenerationState>,
     /// The key shapes of both sides of each table.
+    #[serde(default)]
     pub shapes: Vec<KnownShape>,
     /// Shards that any run of the job has written through, at most.
     pub shards_max: usize,
@@ -77,6 +87,7 @@ pub struct JobTime {
     /// When it was written; time goes on from here. Not before any tick of a marker.
     pub now_ms: u64,
     /// Logical time and wall time (ms since 1970), coarse, ascending.
+    #[serde(default)]
     pub wall: Vec<(u64, u64)>,
 }
 
@@ -92,6 +103,7 @@ pub struct PartitionState {
     /// The first offset that is not in the checkpoint.
     pub next_offset: u64,
     /// The frozen end of a snapshot partition, once it is known.
+    #[serde(deserialize_with = "required")]
     pub end: Option<u64>,
 }
 
@@ -123,8 +135,10 @@ pub struct RunRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticks {
     /// Everything at or below it is forgotten.
+    #[serde(deserialize_with = "required")]
     pub horizon: Option<u64>,
     /// The latest tick of a marker that was forgotten.
+    #[serde(deserialize_with = "required")]
     pub forgotten: Option<u64>,
     /// First and last of each span of marked ticks above the horizon.
     pub spans: Vec<(u64, u64)>,
@@ -153,6 +167,7 @@ pub struct GenerationState {
     /// When its snapshot began, in logical time.
     pub opened_at_ms: u64,
     /// What its end stands on, once it was frozen.
+    #[serde(default)]
     pub evidence: Option<String>,
     /// READs that may be stale: quarantined, or emitted all the same. One of them, and the
     /// generation can never be ready. May count one twice that was read again after a restart.
@@ -179,6 +194,12 @@ impl Manifest {
             })
         };
         self.of(Role::Snapshot).filter_map(target).collect()
+    }
+
+    /// Whether it only says that its incarnation has taken the job over: the state is that of the
+    /// checkpoint it went on from. (Every other one is noted in the target before it is made.)
+    pub fn starts_a_run(&self) -> bool {
+        self.target_note != self.number
     }
 
     /// The latest tick of a marker that was forgotten, on any worker.
@@ -258,6 +279,11 @@ impl fmt::Display for ManifestError {
     }
 }
 
+/// A member that may be null, and must be there: serde takes one that is missing for null.
+fn required<'d, D: Deserializer<'d>>(member: D) -> Result<Option<u64>, D::Error> {
+    Option::deserialize(member)
+}
+
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -281,4 +307,4 @@ fn unhex(text: &str) -> Option<[u8; 16]> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@
 //! nothing is left out by tick. A missing or damaged run is an error that names it.
 //!
 //! It cannot read a part of an object: a process reads every run that overlaps one of its workers,
-//! whole, one a thread at a time.
+//! whole and once, one a thread at a time.
 
 use super::manifest::{Manifest, RunRef, Ticks};
 use crate::error::Error;
@@ -14,6 +14,7 @@ use crate::table::Role;
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::marker::Run;
 use headwater_operators::route::range_of;
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,25 +82,27 @@ pub fn resume(
 ) -> Result<Resumed, Error> {
     let owned: Vec<(u64, u64)> = workers.map(|worker| range_of(worker, peers)).collect();
     let runs: Mutex<Vec<WorkerRuns>> = Mutex::new(vec![Vec::new(); owned.len()]);
-    let all = &manifest.markers.runs;
+    let objects = by_object(&manifest.markers.runs);
     let next = AtomicUsize::new(0);
     let read = || -> Result<(), Error> {
-        while let Some(run_ref) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let parts: Vec<_> = owned.iter().map(|range| overlap(run_ref, *range)).collect();
-            if run_ref.markers == 0 || parts.iter().all(Option::is_none) {
+        while let Some(parts) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let overlaps = |part: &&RunRef| owned.iter().any(|of| overlap(part, *of).is_some());
+            let Some(run_ref) = parts.iter().find(overlaps) else {
                 continue;
-            }
+            };
             let run = Arc::new(read(store, manifest.number, run_ref)?);
-            for (local, part) in parts.iter().enumerate() {
-                let taken = part.and_then(|part| take(&run, run_ref, part));
-                let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
-                runs[local].extend(taken);
+            for part in parts {
+                for (local, range) in owned.iter().enumerate() {
+                    let taken = overlap(part, *range).and_then(|range| take(&run, part, range));
+                    let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
+                    runs[local].extend(taken);
+                }
             }
         }
         Ok(())
     };
     std::thread::scope(|scope| {
-        let readers = all.len().min(READERS_MAX);
+        let readers = objects.len().min(READERS_MAX);
         let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
         let read = readers.into_iter().map(|reader| {
             reader
@@ -126,6 +129,31 @@ pub fn resume(
         replay: Vec::new(),
         runs,
     })
+}
+
+/// The parts of each object that count, the largest object first. Parts that several workers took
+/// over are one again where they touch.
+fn by_object(runs: &[RunRef]) -> Vec<Vec<RunRef>> {
+    let mut sorted: Vec<&RunRef> = runs.iter().filter(|run_ref| run_ref.markers > 0).collect();
+    sorted.sort_by_key(|run_ref| (Reverse(run_ref.bytes), &run_ref.file, run_ref.first));
+    let mut objects: Vec<Vec<RunRef>> = Vec::new();
+    for run_ref in sorted {
+        let same = objects
+            .last_mut()
+            .filter(|parts| parts[0].file == run_ref.file);
+        let Some(parts) = same else {
+            objects.push(vec![run_ref.clone()]);
+            continue;
+        };
+        match parts.last_mut() {
+            Some(before) if before.last.checked_add(1) == Some(run_ref.first) => {
+                before.last = run_ref.last;
+                before.markers += run_ref.markers;
+            }
+            _ => parts.push(run_ref.clone()),
+        }
+    }
+    objects
 }
 
 /// The part of a run that lies in a worker's range.
@@ -165,7 +193,7 @@ fn read(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
     if bytes.len() as u64 != run_ref.bytes {
         return Err(damaged(format!("{} bytes", bytes.len())));
     }
-    Run::decode(&bytes).map_err(|error| damaged(error.to_string()))
+    Run::decode_owned(bytes).map_err(|error| damaged(error.to_string()))
 }
 
 #[cfg(test)]

@@ -157,9 +157,9 @@ impl Checkpointer {
         }
     }
 
-    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad` is
-    /// what all workers had counted at a tick: only a count from after the moment at which everything
-    /// before the cut was durable has every READ before the cut in it.
+    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad`
+    /// is what all workers had counted at a tick: only a count from after the moment at which
+    /// everything before the cut was durable has every READ before the cut in it.
     ///
     /// # Errors
     /// When this run does not own the job any more, or the target says so.

@@ -1,10 +1,12 @@
-//! Writes marker runs to the store, on one thread of the process.
+//! Writes marker runs to the store, on a thread of the process that has a few helpers.
 //!
 //! Invariant: a run is written once an incarnation, under a name that no other run has; a part is
 //! sent only when all its runs are durable. A store that fails is tried again for as long as the
 //! job lives, and shown as trouble: data goes on meanwhile.
 //!
-//! It cannot write runs side by side: exports of workers queue up.
+//! Runs of one export are written side by side, as each waits for the store (a disk's sync, a
+//! server's answer) far longer than it computes. It cannot do that for exports of two workers: they
+//! queue up.
 
 use super::manifest::{RunRef, Ticks};
 use super::part::{Outbox, Part};
@@ -18,8 +20,11 @@ use headwater_operators::marker::{MarkerExport, Run};
 use headwater_operators::merge::Cut;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// Runs that are written at a time; each is held a second time meanwhile, as bytes.
+const WRITERS_MAX: usize = 4;
 /// Pause before a failed write is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// Who is in trouble, as the panel shows it.
@@ -121,20 +126,22 @@ impl Uploader {
     }
 
     fn export(&mut self, worker: usize, cut: Cut, export: MarkerExport) -> Result<Part, Error> {
-        let (mut runs, mut bytes_new) = (Vec::new(), 0);
-        let mut now = HashMap::new();
-        for (id, run) in export.runs {
-            let known = self.known.get(&worker).and_then(|known| known.get(&id));
-            let run_ref = match known {
-                Some(run_ref) => run_ref.clone(),
-                None => {
-                    let written = self.write(worker, id, cut, &run)?;
-                    bytes_new += written.bytes;
-                    written
-                }
-            };
-            now.insert(id, run_ref.clone());
-            runs.push(run_ref);
+        let known = self.known.remove(&worker).unwrap_or_default();
+        let ids: Vec<u64> = export.runs.iter().map(|(id, _)| *id).collect();
+        // Runs that are known are let go of at once: a merge may have replaced them meanwhile.
+        let new = export.runs.into_iter();
+        let new: Vec<_> = new.filter(|(id, _)| !known.contains_key(id)).collect();
+        let written = self.write_all(worker, cut, &new)?;
+        drop(new);
+        let bytes_new = written.values().map(|run_ref| run_ref.bytes).sum();
+        let (mut runs, mut now) = (Vec::new(), HashMap::new());
+        for id in ids {
+            let run_ref = known.get(&id).or_else(|| written.get(&id));
+            let run_ref = run_ref
+                .expect("a run that was not known was written")
+                .clone();
+            runs.push(run_ref.clone());
+            now.insert(id, run_ref);
         }
         self.known.insert(worker, now);
         let mut forgotten = export.forgotten;
@@ -155,6 +162,34 @@ impl Uploader {
                 spans: export.spans,
             },
             bytes_new,
+        })
+    }
+
+    /// Writes runs that the store does not have; by the number of the run.
+    fn write_all(
+        &self,
+        worker: usize,
+        cut: Cut,
+        new: &[(u64, Arc<Run>)],
+    ) -> Result<HashMap<u64, RunRef>, Error> {
+        let next = AtomicUsize::new(0);
+        let write = || -> Result<Vec<(u64, RunRef)>, Error> {
+            let mut written = Vec::new();
+            while let Some((id, run)) = new.get(next.fetch_add(1, Ordering::Relaxed)) {
+                written.push((*id, self.write(worker, *id, cut, run)?));
+            }
+            Ok(written)
+        };
+        std::thread::scope(|scope| {
+            // This thread writes too, so most exports, of one small run, need no other.
+            let helpers = new.len().min(WRITERS_MAX).saturating_sub(1);
+            let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(write)).collect();
+            let mut all: HashMap<u64, RunRef> = write()?.into_iter().collect();
+            for helper in helpers {
+                let written = helper.join();
+                all.extend(written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok(all)
         })
     }
 

@@ -1,6 +1,9 @@
 //! What clap reads, and the checks between flags. Nothing outside this module sees it.
 
-use super::{rows, CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
+use super::{
+    CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
+    InitArgs, RunArgs, rows,
+};
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
@@ -47,6 +50,9 @@ enum Verb {
     /// Look at the READs that may be stale, and have them read again
     #[command(after_help = EXIT_CODES)]
     Quarantine(rows::Quarantine),
+    /// Look at the checkpoints of the job, and change nothing
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Checkpoint(Checkpoint),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -82,6 +88,9 @@ struct Run {
     /// Print the summary as one JSON object on stdout
     #[arg(long)]
     json: bool,
+    /// Tell the counts all the time, one JSON object a line on stdout (`demo` listens)
+    #[arg(long, hide = true)]
+    tell: bool,
     /// Worker threads in each process
     #[arg(short = 'w', long = "threads", value_name = "N", default_value_t = 1)]
     workers: usize,
@@ -125,6 +134,40 @@ struct EndSnapshot {
     /// Write although a partition has an end record already: an earlier call was cut off
     #[arg(long)]
     again: bool,
+}
+
+#[derive(Subcommand)]
+enum Checkpoint {
+    /// List them: number, time, markers, bytes
+    Ls(Look),
+    /// Read everything that a restore would read, and compare the sums
+    Verify {
+        #[command(flatten)]
+        one: LookAt,
+        /// Verify all of them
+        #[arg(long, conflicts_with = "number")]
+        all: bool,
+    },
+    /// Say in words what one holds, and what a run would do with it
+    Explain(LookAt),
+}
+
+#[derive(Args)]
+struct LookAt {
+    /// Number of the checkpoint [default: the newest]
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    number: Option<u64>,
+    #[command(flatten)]
+    look: Look,
+}
+
+#[derive(Args)]
+struct Look {
+    #[command(flatten)]
+    source: Source,
+    /// Print what was found as JSON on stdout
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -207,6 +250,7 @@ impl Cli {
             }),
             Verb::Verify(verify) => Command::Verify(verify.command()),
             Verb::Quarantine(quarantine) => Command::Quarantine(quarantine.command()),
+            Verb::Checkpoint(checkpoint) => Command::Checkpoint(checkpoint.args()),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),
@@ -219,6 +263,27 @@ impl Source {
         Origin {
             path: self.config,
             sets: self.set,
+        }
+    }
+}
+
+impl Checkpoint {
+    fn args(self) -> CheckpointArgs {
+        let (look, verb) = match self {
+            Checkpoint::Ls(look) => (look, CheckpointVerb::List),
+            Checkpoint::Verify { one, all } => {
+                let number = one.number;
+                (one.look, CheckpointVerb::Verify { number, all })
+            }
+            Checkpoint::Explain(one) => {
+                let number = one.number;
+                (one.look, CheckpointVerb::Explain { number })
+            }
+        };
+        CheckpointArgs {
+            origin: look.source.origin(),
+            json: look.json,
+            verb,
         }
     }
 }
@@ -248,6 +313,7 @@ impl Run {
             assume_finished_after_idle: self.assume_finished_after_idle,
             without_markers: self.without_markers,
             json: self.json,
+            tell: self.tell,
             cluster: ClusterArgs {
                 workers: self.workers,
                 processes: self.processes,

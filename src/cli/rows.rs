@@ -182,7 +182,12 @@ struct Signal {
     #[arg(long, value_enum, value_name = "HOW", default_value = "sql")]
     via: Via,
     /// How the connector reads the rows
-    #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "incremental")]
+    #[arg(
+        long = "type",
+        value_enum,
+        value_name = "TYPE",
+        default_value = "incremental"
+    )]
     snapshot: SnapshotType,
     /// The signalling table [default: decode.signal_table]
     #[arg(long, value_name = "NAME")]

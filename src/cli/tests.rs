@@ -1,6 +1,6 @@
 //! Arguments to commands, without running anything.
 
-use super::{Command, DemoArgs, RunArgs, parse};
+use super::{CheckpointVerb, Command, DemoArgs, RunArgs, parse};
 use crate::config::choices::SinkKind;
 use crate::error::ErrorKind;
 use std::path::PathBuf;
@@ -151,6 +151,34 @@ fn end_snapshot_is_for_g1_unless_told() {
     assert_eq!((args.generation.as_str(), args.again), ("g2", true));
     assert_eq!(args.origin.sets, ["job=x"]);
     refused("headwater end-snapshot --generation=", "--generation");
+}
+
+#[test]
+fn checkpoint_looks_at_the_newest_unless_told() {
+    let verb = |line: &str| match command(line) {
+        Command::Checkpoint(args) => (args.verb, args.json, args.origin),
+        other => panic!("{line}: {other:?}"),
+    };
+    let (list, json, origin) = verb("headwater checkpoint ls -c a.toml --set job=x --json");
+    assert_eq!((list, json), (CheckpointVerb::List, true));
+    assert_eq!(origin.path, Some(PathBuf::from("a.toml")));
+    assert_eq!(origin.sets, ["job=x"]);
+    let one = |number, all| CheckpointVerb::Verify { number, all };
+    for (line, expected) in [
+        ("verify", one(None, false)),
+        ("verify 7", one(Some(7), false)),
+        ("verify --all", one(None, true)),
+        ("explain", CheckpointVerb::Explain { number: None }),
+        ("explain 3", CheckpointVerb::Explain { number: Some(3) }),
+    ] {
+        let (found, json, _) = verb(&format!("headwater checkpoint {line}"));
+        assert_eq!((found, json), (expected, false), "{line}");
+    }
+    refused("headwater checkpoint verify 7 --all", "--all");
+    refused("headwater checkpoint explain 0", "0");
+    refused("headwater checkpoint explain x", "x");
+    refused("headwater checkpoint list", "ls");
+    refused("headwater checkpoint", "a command is missing");
 }
 
 #[test]

@@ -12,8 +12,12 @@ use std::time::Duration;
 /// Shorter, and a slow write of the store would look like a death.
 const LEASE_MIN: Duration = Duration::from_secs(1);
 
+/// Names of objects and of Kafka's transactions begin with it.
+const JOB_BYTES_MAX: usize = 100;
+
 /// The first rule that is broken.
 pub(super) fn check(config: &Config) -> Result<(), Error> {
+    job(&config.job.job)?;
     tables(config)?;
     topics(config)?;
     start_offsets(config)?;
@@ -22,6 +26,27 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     quarantine(config)?;
     checkpoint(config)?;
     limits(config)
+}
+
+/// A job names a folder of the store, objects in it, transactions of Kafka and sessions of
+/// PostgreSQL: what means the same in all of them is taken.
+fn job(job: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !job.is_empty()
+        && job.len() <= JOB_BYTES_MAX
+        && !job.starts_with('.')
+        && job.chars().all(plain)
+    {
+        return Ok(());
+    }
+    let shown: String = job.chars().take(JOB_BYTES_MAX + 1).collect();
+    Err(Error::usage("`job` cannot be this name")
+        .line(format!("found     {shown:?}"))
+        .line(format!(
+            "expected  1 to {JOB_BYTES_MAX} letters a to z or A to Z, digits, `-`, `_`, or `.` but \
+             not as the first"
+        ))
+        .line("It names the job's objects in `checkpoint.store`."))
 }
 
 fn tables(config: &Config) -> Result<(), Error> {
@@ -247,4 +272,27 @@ fn limits(config: &Config) -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::job;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_job_is_a_name_for_objects() {
+        let longest = "x".repeat(100);
+        for name in ["a", "hello-2_b.C", "0", "-", &longest] {
+            assert_eq!(job(name), Ok(()), "{name}");
+        }
+        let too_long = "x".repeat(101);
+        for name in [
+            "", "..", ".hidden", "a/b", "a b", "jöb", "a\\b", "a:b", &too_long,
+        ] {
+            let error = job(name).expect_err(name);
+            assert_eq!(error.kind, ErrorKind::Usage);
+            assert!(error.text.contains(&format!("{name:?}")), "{error}");
+            assert!(error.text.contains("1 to 100 letters"), "{error}");
+        }
+    }
 }

@@ -1,102 +1,81 @@
 //! The demo's two jobs: the same topics, a SQLite sink each, with and without the rule.
+//!
+//! The healthy one is a `headwater.toml` that `headwater run` reads in a process of its own; the
+//! sick one runs in this process and keeps no checkpoints.
 
-use super::topics;
-use crate::assemble::outlets;
-use crate::checkpoint::Resumed;
 use crate::cli::DemoArgs;
-use crate::clock::RunningTime;
-use crate::config::Config;
-use crate::decode::DecodeSettings;
+use crate::embed::Embedded;
 use crate::error::Error;
-use crate::failure::Failures;
-use crate::job::{Finish, Job, Panel, Settings};
-use crate::key::KeyGate;
-use crate::run::{FIRST_GENERATION, partitions};
-use crate::sink::Claim;
-use crate::sink::admit::admit;
-use crate::sink::queue::{self, QueueOptions};
-use crate::sink::replay::Replay;
-use crate::sink::settings::{SinkKind, SinkSettings, build};
-use crate::table::Table;
-use crate::topic::mixed::MixedTopics;
-use headwater_operators::decide::OnForgotten;
-use headwater_operators::retention::KeepMarkers;
-use std::collections::BTreeMap;
+use crate::job::Job;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+/// The name of the healthy job.
+pub(super) const HEALTHY: &str = "hello";
+/// The configuration of the healthy job, in the demo's folder.
+pub(super) const CONFIG: &str = "headwater.toml";
+/// The folder of its checkpoints.
+pub(super) const STORE: &str = "state";
 const TARGET: &str =
     "CREATE TABLE IF NOT EXISTS hello (id INTEGER PRIMARY KEY, greeting TEXT NOT NULL)";
+/// Below it a demo of a few seconds would do nothing but checkpoints.
+const INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// A job into `<name>.db`.
-pub(super) fn job(
-    folder: &Path,
-    name: &str,
-    args: &DemoArgs,
-    rule: bool,
-) -> Result<Arc<Job>, Error> {
-    let topic = |path: &Path| format!("file:{}", path.display());
-    let tables = vec![Table {
-        name: "main.hello".to_owned(),
-        mutations: topic(&topics::mutations(folder)),
-        snapshot: topic(&topics::snapshot(folder)),
-        key: None,
-    }];
-    let defaults = Config::default();
-    let client = Arc::new(MixedTopics::new(None));
-    let mut settings = SinkSettings::new(SinkKind::Sqlite);
-    settings.job = name.to_owned();
-    settings.path = Some(folder.join(format!("{name}.db")));
-    settings.setup_sql = Some(TARGET.to_owned());
-    let sink = build(&settings, &tables, &BTreeMap::new(), 1)?;
-    admit(&*sink, None, true, settings.target_not_empty)?;
-    sink.claim(&Claim::fresh(&settings.job, 1))?;
-    let workers = if name == "sick" { 1 } else { args.workers };
-    let failures = Arc::new(Failures::default());
-    let failed = Arc::clone(&failures);
-    let queues = queue::start(
-        &*sink,
-        &QueueOptions {
-            incarnation: 1,
-            first_worker: 0,
-            workers,
-            batch_rows_max: settings.batch_rows_max,
-            batch_bytes_max: settings.batch_bytes_max,
-            tables: tables.clone().into(),
-            quarantine_dir: folder.join(format!("{name}.quarantine")),
-            dead_letter: None,
-            on_failure: Arc::new(move |error| failed.report(error)),
-            replay: Arc::new(Replay::none()),
-        },
-    )?;
-    Ok(Arc::new(Job {
-        partitions: partitions(&*client, &tables, &defaults)?,
-        gate: Arc::new(KeyGate::new(&tables)),
-        tables,
-        generation_id: FIRST_GENERATION.to_owned(),
-        topics: client,
-        outlet: outlets(queues, 0),
-        clock: Arc::new(RunningTime::start()),
-        settings: Settings {
-            tick_ms: defaults.limits.tick_ms,
-            inflight_bytes_max: 64 << 20,
-            reads_inflight_bytes_max: 16 << 20,
-            reads_per_second_max: None,
-            keep_markers: KeepMarkers::UntilReady {
-                open_late_max_ms: 3_600_000,
-            },
-            start_margin_ms: 900_000,
-            on_forgotten: OnForgotten::Quarantine,
-            rule,
-            finish: Finish::EndRecords,
-            decode: DecodeSettings::default(),
-        },
-        secret: *b"headwater's demo",
-        failures,
-        panel: Arc::new(Panel::default()),
-        resumed: Resumed::default(),
-        replay: Arc::new(Replay::none()),
-        checkpoints: None,
-        first_worker: 0,
-    }))
+/// Time between two checkpoints: some before the job is killed, some after.
+pub(super) fn interval(args: &DemoArgs) -> Duration {
+    (Duration::from_secs(args.seconds) / 10).max(INTERVAL_MIN)
+}
+
+/// Writes the configuration of the healthy job, as a person would who works in the demo's folder.
+pub(super) fn write_healthy(folder: &Path, args: &DemoArgs) -> Result<(), Error> {
+    let text = text(HEALTHY, "", "sink", &interval(args));
+    let path = folder.join(CONFIG);
+    std::fs::write(&path, text).map_err(|error| {
+        Error::failed(format!("{} cannot be written", path.display()))
+            .line(format!("found     {error}"))
+    })
+}
+
+/// The job without the rule, into `sick.db`.
+pub(super) fn sick(folder: &Path, args: &DemoArgs) -> Result<Arc<Job>, Error> {
+    let place = format!("{}/", folder.display());
+    Embedded::new(text("sick", &place, "sick", &interval(args)))
+        .without_checkpoints()
+        .without_markers()
+        .job()
+}
+
+/// A configuration; `place` is what goes before names of files.
+fn text(job: &str, place: &str, name: &str, interval: &Duration) -> String {
+    // Text in JSON's quotes is text in TOML's.
+    let quoted = |text: String| serde_json::Value::from(text).to_string();
+    format!(
+        "job = {job}\n\
+         \n\
+         [[table]]\n\
+         name      = \"main.hello\"\n\
+         mutations = {mutations}\n\
+         snapshot  = {snapshot}\n\
+         \n\
+         [sink]\n\
+         kind      = \"sqlite\"\n\
+         path      = {path}\n\
+         setup_sql = {setup}\n\
+         \n\
+         [quarantine]\n\
+         path = {quarantine}\n\
+         \n\
+         [checkpoint]\n\
+         store    = {store}\n\
+         interval = \"{interval}ms\"\n",
+        job = quoted(job.to_owned()),
+        mutations = quoted(format!("file:{place}{}", super::topics::MUTATIONS)),
+        snapshot = quoted(format!("file:{place}{}", super::topics::SNAPSHOT)),
+        path = quoted(format!("{place}{name}.db")),
+        setup = quoted(TARGET.to_owned()),
+        quarantine = quoted(format!("{place}{name}.quarantine")),
+        store = quoted(format!("file:{place}{STORE}")),
+        interval = interval.as_millis(),
+    )
 }

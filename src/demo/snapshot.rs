@@ -1,9 +1,11 @@
 //! The demo's snapshot: reads the table in chunks while writes go on, and delivers late.
 //!
 //! The first half of the READs is delivered as it is read; the rest is held back, and the last
-//! third comes only after the writers have stopped, so that many are stale on arrival.
+//! third comes only after the writers have stopped and the job was killed and restored, so that
+//! many are stale on arrival, by mutations that only a checkpoint remembers.
 
 use super::source::Source;
+use super::stage::Stage;
 use super::topics::{self, Envelope, PartitionWriters};
 use crate::cli::DemoArgs;
 use crate::error::Error;
@@ -17,15 +19,17 @@ const CHUNK: u64 = 500;
 /// Reads and delivers.
 pub(super) struct Snapshot<'a> {
     source: &'a Source,
+    stage: &'a Stage,
     /// Of the writers.
     time: Duration,
     keys: u64,
 }
 
 impl<'a> Snapshot<'a> {
-    pub(super) fn new(source: &'a Source, args: &DemoArgs) -> Self {
+    pub(super) fn new(source: &'a Source, stage: &'a Stage, args: &DemoArgs) -> Self {
         Snapshot {
             source,
+            stage,
             time: Duration::from_secs(args.seconds),
             keys: args.keys,
         }
@@ -44,7 +48,7 @@ impl<'a> Snapshot<'a> {
         let mut chunk = db
             .prepare("SELECT id, greeting FROM hello WHERE id > ?1 AND id <= ?2 ORDER BY id")
             .map_err(failed)?;
-        let mut from = 0;
+        let (mut from, mut delivered) = (0, 0);
         while from < self.keys && !stop.requested() {
             // Each chunk is a moment of its own; all are read by two thirds of the time.
             let part = from as f64 / self.keys as f64;
@@ -58,6 +62,7 @@ impl<'a> Snapshot<'a> {
                 // The first half of the keys at once, the rest late.
                 if id <= self.keys / 2 {
                     read(&mut topic, id, &greeting)?;
+                    delivered += 1;
                 } else {
                     held.push_back((id, greeting));
                 }
@@ -65,6 +70,7 @@ impl<'a> Snapshot<'a> {
             topic.flush()?;
             from += CHUNK;
         }
+        self.stage.half_delivered(delivered);
         // A sixth of the keys before the writers stop, the last third after.
         pause(
             self.time.mul_f64(0.8).saturating_sub(started.elapsed()),
@@ -75,7 +81,7 @@ impl<'a> Snapshot<'a> {
             deliver(&mut topic, &mut held)?;
         }
         topic.flush()?;
-        while !(self.source.log_done() || stop.requested()) {
+        while !(self.source.log_done() && self.stage.is_restored() || stop.requested()) {
             std::thread::sleep(Duration::from_millis(10));
         }
         while !held.is_empty() {

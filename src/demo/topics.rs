@@ -9,14 +9,19 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The mutation topic, in the demo's folder.
+pub(super) const MUTATIONS: &str = "app.main.hello";
+/// The snapshot topic.
+pub(super) const SNAPSHOT: &str = "snap_g1.main.hello";
+
 /// The folder of the mutation topic.
 pub(super) fn mutations(folder: &Path) -> PathBuf {
-    folder.join("app.main.hello")
+    folder.join(MUTATIONS)
 }
 
 /// The folder of the snapshot topic.
 pub(super) fn snapshot(folder: &Path) -> PathBuf {
-    folder.join("snap_g1.main.hello")
+    folder.join(SNAPSHOT)
 }
 
 /// Makes both topics.

@@ -5,16 +5,19 @@
 /// A bucket that fills with time.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
-    records_per_second: u64,
-    /// Thousandths of a record.
+    /// Thousandths of a record a second: a worker's share of a small rate is less than a record.
+    milli_per_second: u64,
+    /// Millionths of a record.
     saved: u64,
     last_ms: Option<u64>,
 }
 
 impl Rate {
-    pub(super) fn new(records_per_second: u64) -> Self {
+    /// The share of a feed that reads `mine` of `all` partitions in the rate of the whole job.
+    pub(super) fn share(records_per_second: u64, mine: usize, all: usize) -> Self {
+        let (mine, all) = (mine as u64, all.max(1) as u64);
         Rate {
-            records_per_second,
+            milli_per_second: records_per_second.saturating_mul(1000).saturating_mul(mine) / all,
             saved: 0,
             last_ms: None,
         }
@@ -26,15 +29,16 @@ impl Rate {
         self.last_ms = Some(tick_ms);
         let filled = self
             .saved
-            .saturating_add(passed_ms.saturating_mul(self.records_per_second));
+            .saturating_add(passed_ms.saturating_mul(self.milli_per_second));
         // A second's worth at most, but always enough for one record.
-        self.saved = filled.min(self.records_per_second.saturating_mul(1000).max(1000));
-        self.saved / 1000
+        let most = self.milli_per_second.saturating_mul(1000);
+        self.saved = filled.min(most.max(1_000_000));
+        self.saved / 1_000_000
     }
 
     /// Records that were read.
     pub(super) fn used(&mut self, records: u64) {
-        self.saved = self.saved.saturating_sub(records.saturating_mul(1000));
+        self.saved = self.saved.saturating_sub(records.saturating_mul(1_000_000));
     }
 }
 
@@ -45,7 +49,7 @@ mod tests {
     #[test]
     fn over_ten_seconds_the_rate_is_kept() {
         for rate in [1, 7, 50, 999, 20_000] {
-            let mut bucket = Rate::new(rate);
+            let mut bucket = Rate::share(rate, 1, 1);
             let mut total = 0;
             for tick in 0..=500 {
                 let allowed = bucket.allow(tick * 20);
@@ -61,8 +65,22 @@ mod tests {
 
     #[test]
     fn an_idle_time_saves_one_second() {
-        let mut bucket = Rate::new(100);
+        let mut bucket = Rate::share(100, 1, 1);
         bucket.allow(0);
         assert_eq!(bucket.allow(3_600_000), 100);
+    }
+
+    #[test]
+    fn the_shares_of_a_small_rate_add_up_to_it() {
+        let mut shares: Vec<Rate> = (0..4).map(|_| Rate::share(1, 1, 4)).collect();
+        let mut total = 0;
+        for tick in 0..=500 {
+            for share in &mut shares {
+                let allowed = share.allow(tick * 20);
+                share.used(allowed);
+                total += allowed;
+            }
+        }
+        assert!((8..=10).contains(&total), "{total} in 10 s at 1/s");
     }
 }

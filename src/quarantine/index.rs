@@ -89,7 +89,11 @@ impl Index {
         let mut schemas = Schemas::default();
         for path in files(folder)? {
             read(&path, &mut |line, text| {
-                if wanted.table.as_ref().is_some_and(|table| *table != line.table) {
+                if wanted
+                    .table
+                    .as_ref()
+                    .is_some_and(|table| *table != line.table)
+                {
                     return Ok(());
                 }
                 let place = (line.partition, line.offset);
@@ -118,7 +122,10 @@ impl Index {
         if wanted.key.as_ref().is_some_and(|wanted| *wanted != text) {
             return false;
         }
-        let table = self.tables.entry(line.table.clone().into_owned()).or_default();
+        let table = self
+            .tables
+            .entry(line.table.clone().into_owned())
+            .or_default();
         let entry = table.entry(text).or_insert_with(|| Entry {
             records: Vec::new(),
             literals: of_key(&key, columns, schemas),

@@ -57,7 +57,9 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(failed)?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         if let Some(place) = name.as_deref().and_then(place) {
             found.push((place, path));
         }

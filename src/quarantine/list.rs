@@ -74,7 +74,10 @@ pub(super) fn table(index: &Index, keys_max: usize) -> String {
     }
     let more = entries(index).count().saturating_sub(keys_max);
     if more > 0 {
-        out.push_str(&format!("and {} more keys (--keys N)\n", grouped(more as u64)));
+        out.push_str(&format!(
+            "and {} more keys (--keys N)\n",
+            grouped(more as u64)
+        ));
     }
     out
 }

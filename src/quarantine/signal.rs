@@ -87,10 +87,15 @@ enum Receiver {
 impl Receiver {
     fn of(config: &Config, table: &str, args: &SignalArgs) -> Result<Receiver, Error> {
         if args.via == Via::Sql {
-            let named = args.signal_table.as_ref().or(config.decode.signal_table.as_ref());
+            let named = args
+                .signal_table
+                .as_ref()
+                .or(config.decode.signal_table.as_ref());
             let named = named.ok_or_else(|| {
                 Error::usage("the signalling table is not known")
-                    .line("expected  --signal-table SCHEMA.TABLE, or decode.signal_table, as in the")
+                    .line(
+                        "expected  --signal-table SCHEMA.TABLE, or decode.signal_table, as in the",
+                    )
                     .line("          connector's `signal.data.collection`")
             })?;
             return Ok(Receiver::Table(sql_name(named)));
@@ -101,10 +106,15 @@ impl Receiver {
         let topics = config.tables.iter().filter(|known| known.name == table);
         let mut prefixes =
             topics.filter_map(|known| known.snapshot.strip_suffix(&format!(".{table}")));
-        match prefixes.next().filter(|prefix| !prefix.starts_with("file:")) {
+        match prefixes
+            .next()
+            .filter(|prefix| !prefix.starts_with("file:"))
+        {
             Some(prefix) => Ok(Receiver::Prefix(prefix.to_owned())),
             None => Err(Error::usage("the connector's `topic.prefix` is not known")
-                .line(format!("found     a snapshot topic not named PREFIX.{table}"))
+                .line(format!(
+                    "found     a snapshot topic not named PREFIX.{table}"
+                ))
                 .line("expected  --topic-prefix PREFIX of the connector that shall read the keys")),
         }
     }
@@ -113,7 +123,11 @@ impl Receiver {
     fn line(&self, data: &str) -> String {
         let hash = Sha256::digest(data.as_bytes());
         // 42 characters are what the manual's signalling table has for it.
-        let hash: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = hash
+            .iter()
+            .take(12)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let id = format!("headwater-{hash}");
         match self {
             Receiver::Table(table) => {
@@ -144,16 +158,25 @@ fn chunks<'k>(
     let mut chars = 0;
     for key in keys {
         // As JSON and, in the worst case, with every quote doubled in SQL.
-        let size: usize = key.iter().map(|(_, value)| json!(value).to_string().len() + 2).sum();
+        let size: usize = key
+            .iter()
+            .map(|(_, value)| json!(value).to_string().len() + 2)
+            .sum();
         let fits = chunks.last().is_some_and(|chunk| {
-            let same = chunk[0].iter().map(|(name, _)| name).eq(key.iter().map(|(name, _)| name));
+            let same = chunk[0]
+                .iter()
+                .map(|(name, _)| name)
+                .eq(key.iter().map(|(name, _)| name));
             same && chunk.len() < args.keys_max && chars + size <= chars_max
         });
         match chunks.last_mut() {
             Some(chunk) if fits => chunk.push(key),
             _ => {
                 chars = data(table, &[], args.snapshot).len();
-                chars += key.iter().map(|(name, _)| json!(name).to_string().len() + 4).sum::<usize>();
+                chars += key
+                    .iter()
+                    .map(|(name, _)| json!(name).to_string().len() + 4)
+                    .sum::<usize>();
                 chunks.push(vec![key]);
             }
         }

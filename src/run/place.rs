@@ -43,7 +43,8 @@ impl Place {
         let Some(begun) = begun else {
             let job = &terms.config.job.job;
             let start = start.unwrap_or_default();
-            let (manifest, replay) = begin::follow(terms.store, job, &start)?;
+            let followed = begin::follow(terms.store, job, &start);
+            let (cluster, (manifest, replay)) = with(cluster, followed)?;
             return Ok(Place {
                 cluster,
                 manifest,
@@ -51,15 +52,32 @@ impl Place {
                 lease: None,
             });
         };
-        if let Some(start) = start {
-            begin::announce(terms.store, &begun, &start)?;
-        }
+        let announced = match start {
+            Some(start) => begin::announce(terms.store, &begun, &start),
+            None => Ok(()),
+        };
+        let (cluster, ()) = with(cluster, announced)?;
         Ok(Place {
             cluster,
             manifest: begun.manifest,
             replay: begun.replay,
             lease: Some(begun.lease),
         })
+    }
+}
+
+/// The cluster with what was done in it; on an error it is let go of without being dropped: that
+/// would wait for workers, and there are none yet.
+fn with<T>(
+    cluster: Option<cluster::Cluster>,
+    done: Result<T, Error>,
+) -> Result<(Option<cluster::Cluster>, T), Error> {
+    match done {
+        Ok(done) => Ok((cluster, done)),
+        Err(error) => {
+            std::mem::forget(cluster);
+            Err(error)
+        }
     }
 }
 

@@ -15,7 +15,8 @@
 use super::line::{LineFile, put_json, put_text};
 use super::row::{self, Columns};
 use super::{
-    Applied, Change, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer,
+    Applied, Change, Claim, Claimed, Fence, Place, Rejected, ReplaySafety, Row, RowForm, Sink,
+    WriteError, Writer,
 };
 use crate::error::Error;
 use crate::table::Table;
@@ -86,6 +87,14 @@ impl Sink for JsonLines {
     fn holds_rows(&self) -> Result<Option<String>, Error> {
         let what = || format!("target {}.*.jsonl", self.path.display());
         Ok(self.has_rows()?.then(what))
+    }
+
+    /// Another run writes other files, and readers take those of the newest run last.
+    fn claim(&self, _claim: &Claim) -> Result<Claimed, Error> {
+        Ok(Claimed {
+            fence: Fence::Fenced,
+            ..Claimed::default()
+        })
     }
 
     fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {

@@ -2,7 +2,10 @@
 //!
 //! It cannot fail.
 
-use super::{Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer};
+use super::{
+    Applied, Change, Claim, Claimed, Fence, Place, ReplaySafety, Row, RowForm, Sink, WriteError,
+    Writer,
+};
 use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +38,14 @@ impl Sink for Null {
 
     fn check(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Nothing is written, so nobody can write too late.
+    fn claim(&self, _claim: &Claim) -> Result<Claimed, Error> {
+        Ok(Claimed {
+            fence: Fence::Fenced,
+            ..Claimed::default()
+        })
     }
 
     fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {

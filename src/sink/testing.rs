@@ -139,6 +139,11 @@ pub(super) fn claim(sink: &dyn Sink, incarnation: u32) {
 /// durable.
 pub(super) fn write_all(sink: &dyn Sink, options: &QueueOptions, events: &[Event]) {
     claim(sink, options.incarnation);
+    write_unclaimed(sink, options, events);
+}
+
+/// As [`write_all`], without taking the target: the mock cluster cannot answer for topic ids.
+pub(super) fn write_unclaimed(sink: &dyn Sink, options: &QueueOptions, events: &[Event]) {
     let mut queue = queue::start(sink, options).unwrap().remove(0);
     push_all(&mut queue, events);
 }

@@ -6,8 +6,16 @@
 
 mod context;
 mod errors;
+#[expect(
+    unsafe_code,
+    reason = "calls of librdkafka that rdkafka lacks; run by tests/asan"
+)]
 pub(crate) mod ids;
 mod lag;
+#[expect(
+    unsafe_code,
+    reason = "librdkafka's queues in batches; run by tests/asan"
+)]
 mod queue;
 mod reader;
 mod settings;
@@ -222,7 +230,8 @@ impl Topics for KafkaTopics {
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
         self.ask(|timeout| {
             let ids = ids::topic_ids(self.asker.client(), &[topic], timeout);
-            let ids = ids.map_err(|(code, _)| self.failed(topic, &KafkaError::AdminOp(code)))?;
+            let ids =
+                ids.map_err(|(code, _)| self.failed(topic, &KafkaError::MetadataFetch(code)))?;
             Ok(ids.into_iter().next().flatten())
         })
     }

@@ -108,6 +108,22 @@ impl MemoryTopics {
         });
     }
 
+    /// Makes the log end at `high` at most: a topic that was cut, or made anew.
+    pub fn cut_to(&self, topic: &str, partition: usize, high: u64) {
+        self.change(topic, partition, |log| {
+            log.high = log.high.min(high);
+            log.low = log.low.min(log.high);
+            log.records.retain(|offset, _| *offset < high);
+        });
+    }
+
+    /// Forgets the readers there were: their job has ended.
+    pub fn readers_gone(&self) {
+        let mut state = self.lock();
+        state.read.clear();
+        state.wakers.clear();
+    }
+
     /// Opens a transaction at the present end (`true`), or ends it (`false`).
     pub fn transaction(&self, topic: &str, partition: usize, open: bool) {
         self.change(topic, partition, |log| {
@@ -281,6 +297,10 @@ mod tests {
         topics.transaction("t", 0, false);
         assert_eq!(drain(&topics, 0), (vec![0, 3], 4));
         topics.trim_to("t", 0, 500);
+        assert_eq!(drain(&topics, 500), (vec![], 500));
+        topics.append("t", 0, OwnedRecord::new(Some("k"), None));
+        topics.cut_to("t", 0, 500);
+        assert_eq!(topics.ranges("t").expect("there")[0].high, 500);
         assert_eq!(drain(&topics, 500), (vec![], 500));
     }
 }

@@ -238,7 +238,9 @@ impl<'s> Comparison<'s> {
 /// How many rows of this size make a page.
 fn rows_for(page: &Page, rows_max: usize) -> usize {
     match page.bytes.checked_div(page.marks.len()) {
-        Some(bytes) => (PAGE_BYTES / bytes.max(1)).clamp(ROWS_MIN, ROWS_MAX).min(2 * rows_max),
+        Some(bytes) => (PAGE_BYTES / bytes.max(1))
+            .clamp(ROWS_MIN, ROWS_MAX)
+            .min(2 * rows_max),
         None => rows_max,
     }
 }
@@ -269,11 +271,7 @@ fn page(
     Ok(page)
 }
 
-fn look(
-    side: &mut dyn Side,
-    plan: &Plan,
-    keys: &[Key],
-) -> Result<HashMap<Box<[u8]>, u128>, Error> {
+fn look(side: &mut dyn Side, plan: &Plan, keys: &[Key]) -> Result<HashMap<Box<[u8]>, u128>, Error> {
     let mut rows = HashMap::new();
     side.lookup(plan, keys, &mut |row| {
         rows.insert(identity(plan, &row[..plan.keys]), digest(plan, row));
@@ -282,11 +280,7 @@ fn look(
 }
 
 /// The values of one row.
-fn values(
-    side: &mut dyn Side,
-    plan: &Plan,
-    key: &Key,
-) -> Result<Option<Vec<Raw<'static>>>, Error> {
+fn values(side: &mut dyn Side, plan: &Plan, key: &Key) -> Result<Option<Vec<Raw<'static>>>, Error> {
     let mut found = None;
     side.lookup(plan, std::slice::from_ref(key), &mut |row| {
         found = Some(row.iter().map(Raw::owned).collect());
@@ -308,6 +302,3 @@ fn digest(plan: &Plan, row: &[Raw<'_>]) -> u128 {
     let first: [u8; 16] = hash[..16].try_into().expect("SHA-256 has 32 bytes");
     u128::from_be_bytes(first)
 }
-
-#[cfg(test)]
-mod tests;

@@ -113,7 +113,9 @@ impl Postgres {
 fn failed(setting: &str, name: &str, error: &tokio_postgres::Error) -> Error {
     Error::failed(format!("cannot read PostgreSQL at {name}"))
         .line(reason(error))
-        .line(format!("Check that it runs, {setting}, and the rights of its user."))
+        .line(format!(
+            "Check that it runs, {setting}, and the rights of its user."
+        ))
 }
 
 impl Side for Postgres {
@@ -209,7 +211,9 @@ impl Side for Postgres {
 
 /// The values of a key as parameters.
 fn texts(key: &Key) -> Vec<Option<String>> {
-    key.iter().map(|raw| raw.text().map(Cow::into_owned)).collect()
+    key.iter()
+        .map(|raw| raw.text().map(Cow::into_owned))
+        .collect()
 }
 
 fn typed(column: &Column, place: usize) -> String {

@@ -119,11 +119,17 @@ mod tests {
     fn what_stays_for_the_lag_is_a_difference() {
         let stable = Verdict::Stable;
         assert_eq!(looks((1, 2), &[(9, 1, 2)]), Verdict::Wait);
-        assert_eq!(looks((1, 2), &[(9, 1, 2), (10, 1, 2)]), stable(Difference::Different));
+        assert_eq!(
+            looks((1, 2), &[(9, 1, 2), (10, 1, 2)]),
+            stable(Difference::Different)
+        );
         assert_eq!(looks((1, 0), &[(10, 1, 0)]), stable(Difference::Missing));
         assert_eq!(looks((0, 1), &[(10, 0, 1)]), stable(Difference::Extra));
         // The target stands still under a source that moves.
-        assert_eq!(looks((1, 9), &[(5, 2, 9), (10, 3, 9)]), stable(Difference::Different));
+        assert_eq!(
+            looks((1, 9), &[(5, 2, 9), (10, 3, 9)]),
+            stable(Difference::Different)
+        );
     }
 
     #[test]

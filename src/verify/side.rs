@@ -102,7 +102,11 @@ pub(super) fn pair(
 ) -> Result<Pair, Error> {
     let key = key.unwrap_or(&target.key);
     let find = |described: &Described, name: &str| {
-        described.columns.iter().find(|column| column.name == name).cloned()
+        described
+            .columns
+            .iter()
+            .find(|column| column.name == name)
+            .cloned()
     };
     let (mut columns, mut left_out) = (Vec::new(), Vec::new());
     for name in key {
@@ -115,7 +119,11 @@ pub(super) fn pair(
             .line("found     no primary key in the target, and no `key` of the table")
             .line("expected  key = [\"…\"] in its [[table]]"));
     }
-    for column in source.columns.iter().filter(|column| !key.contains(&column.name)) {
+    for column in source
+        .columns
+        .iter()
+        .filter(|column| !key.contains(&column.name))
+    {
         match find(target, &column.name) {
             None => left_out.push(format!("{} (the target has it not)", column.name)),
             Some(other) => match form(column, &other) {
@@ -132,7 +140,9 @@ pub(super) fn pair(
             left_out.push(format!("{} (the source has it not)", column.name));
         }
     }
-    let same_order = columns[..key.len()].iter().all(|(a, b, _)| a.order == b.order);
+    let same_order = columns[..key.len()]
+        .iter()
+        .all(|(a, b, _)| a.order == b.order);
     let plan = |described: &Described, columns: Vec<Column>, forms: &[Form]| Plan {
         sql: described.sql.clone(),
         columns,
@@ -152,10 +162,14 @@ pub(super) fn pair(
 fn no_key(table: &str, name: &str, source: &Described, target: &Described) -> Error {
     let kind = |described: &Described| {
         let found = described.columns.iter().find(|column| column.name == name);
-        found.map_or("no such column".to_owned(), |column| column.type_name.clone())
+        found.map_or("no such column".to_owned(), |column| {
+            column.type_name.clone()
+        })
     };
-    Error::usage(format!("key column `{name}` of `{table}` cannot be compared"))
-        .line(format!("source    {} in {}", kind(source), source.sql))
-        .line(format!("target    {} in {}", kind(target), target.sql))
-        .line("expected  a column of the same type class on both sides")
+    Error::usage(format!(
+        "key column `{name}` of `{table}` cannot be compared"
+    ))
+    .line(format!("source    {} in {}", kind(source), source.sql))
+    .line(format!("target    {} in {}", kind(target), target.sql))
+    .line("expected  a column of the same type class on both sides")
 }

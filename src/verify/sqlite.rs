@@ -50,7 +50,7 @@ impl Sqlite {
         values: Vec<Value>,
         give: &mut Give<'_>,
     ) -> Result<(), Error> {
-        let mut read = || {
+        let read = || {
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut rows = statement.query(params_from_iter(values))?;
             while let Some(row) = rows.next()? {
@@ -134,7 +134,10 @@ impl Side for Sqlite {
     }
 
     fn lookup(&mut self, plan: &Plan, keys: &[Key], give: &mut Give<'_>) -> Result<(), Error> {
-        let equal: Vec<String> = key_names(plan).iter().map(|name| format!("{name} = ?")).collect();
+        let equal: Vec<String> = key_names(plan)
+            .iter()
+            .map(|name| format!("{name} = ?"))
+            .collect();
         let one = format!("({})", equal.join(" AND "));
         for keys in keys.chunks(KEYS_MAX) {
             let sql = format!(
@@ -151,12 +154,19 @@ impl Side for Sqlite {
 }
 
 fn columns_sql(plan: &Plan) -> String {
-    let names: Vec<String> = plan.columns.iter().map(|column| quoted(&column.name)).collect();
+    let names: Vec<String> = plan
+        .columns
+        .iter()
+        .map(|column| quoted(&column.name))
+        .collect();
     names.join(", ")
 }
 
 fn key_names(plan: &Plan) -> Vec<String> {
-    plan.columns[..plan.keys].iter().map(|column| quoted(&column.name)).collect()
+    plan.columns[..plan.keys]
+        .iter()
+        .map(|column| quoted(&column.name))
+        .collect()
 }
 
 /// The values of a key as this database holds them, whoever gave them.

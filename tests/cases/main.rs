@@ -5,6 +5,7 @@
 //! shrinks. A verb that is not known fails its case.
 
 mod case;
+mod durable;
 mod order;
 mod pending;
 mod runner;
@@ -139,4 +140,91 @@ fn a_mutation_without_all_its_columns_is_refused() {
             given.message
         );
     }
+}
+
+/// A case of this folder.
+fn own(id: &str) -> Case {
+    let case = cases(&folders()[0]).into_iter().find(|case| case.id == id);
+    case.unwrap_or_else(|| panic!("{id} is there"))
+}
+
+/// B38: a log that ends before the checkpoint is refused like one that begins after it.
+#[test]
+fn a_topic_that_was_cut_is_refused_with_both_numbers() {
+    let mut case = own("B38");
+    let offsets = case.steps.iter_mut().find(|step| step["do"] == "offsets");
+    *offsets.expect("it") = serde_json::json!(
+        {"do": "offsets", "topic": "M", "p": 0, "start": 0, "end": 40});
+    case.runs[0].message_has = vec!["100".to_owned(), "ends at 40".to_owned()];
+    check(&case).expect("refused");
+}
+
+/// B39: markers are found by key, whichever worker owns it now; some are of the checkpoint, some of
+/// records that are read again.
+#[test]
+fn markers_are_found_on_any_number_of_workers() {
+    let case = own("B39");
+    let (mutation, read) = (&case.steps[0], &case.steps[3]);
+    let of = |step: &serde_json::Value, id: u64, offset: Option<u64>| {
+        let mut step = step.clone();
+        step["k"]["id"] = id.into();
+        step["v"]["after"]["id"] = id.into();
+        step.as_object_mut().expect("a record").remove("o");
+        if let Some(offset) = offset {
+            step["o"] = offset.into();
+        }
+        step
+    };
+    let mutations = |ids: std::ops::Range<u64>| ids.map(|id| of(mutation, id, Some(id)));
+    let verb = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let mut steps: Vec<_> = mutations(0..10).collect();
+    steps.push(verb(r#"{"do": "checkpoint"}"#));
+    steps.extend(mutations(10..20));
+    steps.push(verb(r#"{"do": "restart", "workers": 3}"#));
+    steps.extend(mutations(20..30));
+    steps.push(verb(r#"{"do": "checkpoint"}"#));
+    steps.push(verb(
+        r#"{"do": "kill_after_offset_commit_before_state_flush"}"#,
+    ));
+    steps.push(verb(r#"{"do": "restart", "workers": 2}"#));
+    steps.extend((0..40).map(|id| of(read, id, None)));
+    let row = |id: u64| {
+        let greeting = if id < 30 { "new" } else { "old" };
+        serde_json::json!({"id": id, "greeting": greeting})
+    };
+    let mut wanted = Case {
+        steps,
+        ..case.clone()
+    };
+    wanted.runs[0].table = Some((0..40).map(row).collect());
+    check(&wanted).expect("no stale row");
+    wanted.rule = false;
+    check(&wanted).expect_err("the rule is off: a stale row must be seen");
+}
+
+/// B52 as far as it goes without notifications: the snapshot's end is in the checkpoint, not in an
+/// event, so that the restored job ends without any new record of the snapshot.
+#[test]
+fn a_snapshot_that_has_ended_stays_ended() {
+    let mut case = own("B52");
+    let mut ended = false;
+    let end = serde_json::json!({"do": "end_of_snapshot"});
+    let steps = std::mem::take(&mut case.steps).into_iter();
+    case.steps = steps
+        .filter_map(|step| match step["t"] == "N" {
+            false => Some(step),
+            true => (!std::mem::replace(&mut ended, true)).then(|| end.clone()),
+        })
+        .collect();
+    assert!(ended, "its notifications were replaced");
+    check(&case).expect("ready");
+}
+
+/// A job that is stopped is down: it takes no step until it is started.
+#[test]
+fn a_case_without_its_start_is_caught() {
+    let mut case = own("B06");
+    let start = case.steps.iter().position(|step| step["do"] == "start");
+    case.steps.remove(start.expect("it"));
+    check(&case).expect_err("nothing was read after the stop");
 }

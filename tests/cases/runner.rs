@@ -5,28 +5,42 @@
 //! same every time.
 
 use crate::case::{Case, Outcome, Run};
+use crate::durable::{Claims, Durable, Ground};
 use crate::target::{Target, TargetOutlet};
-use headwater::checkpoint::Resumed;
-use headwater::clock::ManualClock;
+use headwater::checkpoint::manifest::PartitionState;
+use headwater::clock::{Continued, ManualClock};
 use headwater::decode::{DecodeSettings, EmptyValue};
+use headwater::error::Error;
 use headwater::failure::Failures;
-use headwater::job::{Finish, Job, Panel, Partitions, Settings};
-use headwater::key::KeyGate;
+use headwater::job::{Finish, Job, Panel, Settings};
 use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
-use headwater::topic::Assignment;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater::worker::WorkerRun;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
+use headwater_operators::time::Clock;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 const TICK_MS: u64 = 20;
 /// Turns after which a dataflow that is not at rest never will be.
 const TURNS_MAX: usize = 3000;
+/// How long threads of the job (checkpoints) are waited for.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Verbs of a case whose job keeps checkpoints.
+const DURABLE: [&str; 7] = [
+    "checkpoint",
+    "stop",
+    "start",
+    "restart",
+    "crash_before_checkpoint",
+    "kill_after_offset_commit_before_state_flush",
+    "second_instance_joins",
+];
 
 /// Plays `case` in `order` on so many workers.
 pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Outcome {
@@ -51,13 +65,42 @@ struct Turns {
 }
 
 struct Player {
+    tables: Vec<Table>,
+    settings: Settings,
     topics: MemoryTopics,
-    clock: Arc<ManualClock>,
-    job: Arc<Job>,
-    target: Arc<Mutex<Target>>,
-    turns: Vec<Turns>,
     partitions: [usize; 2],
-    guards: Option<timely::communication::WorkerGuards<()>>,
+    /// Time as it passes outside, also while the job is down.
+    clock: Arc<ManualClock>,
+    target: Arc<Mutex<Target>>,
+    durable: Option<Durable>,
+    /// Of this run, or of the last one.
+    workers: usize,
+    panel: Arc<Panel>,
+    failures: Arc<Failures>,
+    claims: Arc<Claims>,
+    /// None while the job is down.
+    live: Option<Live>,
+    starts: usize,
+    /// Whether the case has ended the snapshot itself.
+    ended: bool,
+}
+
+/// The workers of a run.
+struct Live {
+    turns: Vec<Turns>,
+    guards: timely::communication::WorkerGuards<()>,
+}
+
+/// Time since the run began.
+struct Since {
+    clock: Arc<ManualClock>,
+    from_ms: u64,
+}
+
+impl Clock for Since {
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms() - self.from_ms
+    }
 }
 
 fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), String> {
@@ -122,46 +165,107 @@ impl Player {
             snapshot: "S".to_owned(),
             key: key.clone(),
         };
-        let tables: Vec<Table> = case.tables().into_iter().map(table).collect();
-        let target = Arc::<Mutex<Target>>::default();
-        let clock = Arc::new(ManualClock::default());
-        let job = job(tables, settings, partitions, &topics, &clock, &target);
-        let (turns, guards) = spawn(&job, workers);
-        Ok(Player {
+        let durable = |step: &Value| {
+            let verb = step.get("do").and_then(Value::as_str);
+            verb.is_some_and(|verb| DURABLE.contains(&verb))
+        };
+        let mut player = Player {
+            tables: case.tables().into_iter().map(table).collect(),
+            settings,
             topics,
-            clock,
-            job,
-            target,
-            turns,
             partitions,
-            guards: Some(guards),
-        })
+            clock: Arc::default(),
+            target: Arc::default(),
+            durable: case
+                .steps
+                .iter()
+                .any(durable)
+                .then(|| Durable::new(TICK_MS)),
+            workers,
+            panel: Arc::default(),
+            failures: Arc::default(),
+            claims: Arc::default(),
+            live: None,
+            starts: 0,
+            ended: false,
+        };
+        player.begin(workers);
+        Ok(player)
+    }
+
+    /// Starts the job on what is there. What refuses it is kept as its failure.
+    fn begin(&mut self, workers: usize) {
+        let ground = match &self.durable {
+            None => Ok(Ground::bare(&self.tables, self.partitions)),
+            Some(durable) => durable.begin(&self.tables, &self.topics, workers),
+        };
+        self.starts += 1;
+        self.workers = workers;
+        match ground {
+            Ok(ground) => self.spawn(ground),
+            Err(error) => self.refused(error),
+        }
+    }
+
+    fn refused(&mut self, error: Error) {
+        self.failures = Arc::default();
+        self.failures.report(error);
+    }
+
+    fn spawn(&mut self, ground: Ground) {
+        self.panel = Arc::clone(&ground.panel);
+        self.failures = Arc::clone(&ground.failures);
+        self.claims = Arc::clone(&ground.claims);
+        let clock = Since {
+            clock: Arc::clone(&self.clock),
+            from_ms: self.clock.now_ms(),
+        };
+        let target = Arc::clone(&self.target);
+        let job = Arc::new(Job {
+            gate: Arc::new(ground.gate),
+            tables: self.tables.clone(),
+            partitions: ground.partitions,
+            generation_id: "g1".to_owned(),
+            topics: Arc::new(self.topics.clone()),
+            outlet: Box::new(move |_, waker| {
+                Box::new(TargetOutlet {
+                    target: Arc::clone(&target),
+                    ticket: 0,
+                    waker,
+                })
+            }),
+            clock: Arc::new(Continued {
+                from_ms: ground.from_ms,
+                clock: Arc::new(clock),
+            }),
+            settings: self.settings.clone(),
+            secret: ground.secret,
+            failures: ground.failures,
+            panel: ground.panel,
+            resumed: ground.resumed,
+            replay: Arc::new(Replay::none()),
+            checkpoints: ground.checkpoints,
+            first_worker: 0,
+        });
+        self.live = Some(spawn(job, self.workers));
     }
 
     /// Ends the workers as they stand: nothing is flushed, nothing is said.
     fn kill(&mut self) {
-        for turns in &self.turns {
-            turns.give.send(false).expect("the worker is there");
+        if let Some(live) = self.live.take() {
+            for turns in &live.turns {
+                turns.give.send(false).expect("the worker is there");
+            }
+            self.claims.kill();
+            drop(live.guards);
+            self.topics.readers_gone();
         }
-        drop(self.guards.take());
     }
 
-    /// Starts the job again on its topics and target. There is no checkpoint: from the beginning.
-    fn restart(&mut self, workers: usize) {
-        self.kill();
-        self.clock = Arc::default();
-        let (tables, settings) = (self.job.tables.clone(), self.job.settings.clone());
-        let (topics, target) = (&self.topics, &self.target);
-        self.job = job(
-            tables,
-            settings,
-            self.partitions,
-            topics,
-            &self.clock,
-            target,
-        );
-        let (turns, guards) = spawn(&self.job, workers);
-        (self.turns, self.guards) = (turns, Some(guards));
+    /// Starts the job again, on other workers when the case does not say on how many.
+    fn restart(&mut self, step: &Value) {
+        let workers = step.get("workers").and_then(Value::as_u64);
+        self.begin(workers.map_or(self.workers % 3 + 1, |count| count as usize));
     }
 
     fn play(&mut self, case: &Case, run: &Run, order: &[usize]) -> Result<(), String> {
@@ -182,33 +286,65 @@ impl Player {
                 self.rest()?;
             }
         }
+        if !self.ended {
+            self.end_snapshot();
+        }
+        self.to_the_end();
+        Ok(())
+    }
+
+    fn end_snapshot(&mut self) {
+        self.ended = true;
         for partition in 0..self.partitions[1] {
             self.topics
                 .append("S", partition, OwnedRecord::end_of_snapshot("g1"));
         }
+    }
+
+    /// Runs until the job is over, if it ever is.
+    fn to_the_end(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.failed() || self.turn() {
-                return Ok(());
+                return;
             }
-            // The targets are sampled on a thread of the job's own.
-            std::thread::yield_now();
+            self.let_threads_run();
+        }
+    }
+
+    /// Targets are sampled, and checkpoints written, on threads of the job's own.
+    fn let_threads_run(&self) {
+        match self.durable {
+            None => std::thread::yield_now(),
+            Some(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+
+    /// Runs until `done`.
+    fn until(&mut self, what: &str, done: impl Fn(&Player) -> bool) -> Result<(), String> {
+        let until = Instant::now() + WAIT_MAX;
+        while !(done(self) || self.failed()) {
+            if Instant::now() > until {
+                return Err(format!("{what} did not come"));
+            }
+            self.turn();
+            self.let_threads_run();
         }
         Ok(())
     }
 
     fn failed(&self) -> bool {
-        self.job.failures.any()
+        self.failures.any()
     }
 
     /// Runs until everything at hand was read and is durable.
     fn rest(&mut self) -> Result<(), String> {
         let mut drained_at = None;
         for _ in 0..TURNS_MAX {
-            if self.failed() {
+            if self.failed() || self.live.is_none() {
                 return Ok(());
             }
             self.turn();
-            let shown = self.job.panel.shown();
+            let shown = self.panel.shown();
             match drained_at {
                 None if self.topics.drained() => drained_at = Some(shown.now_ms),
                 Some(at) if shown.durable_ms > at => return Ok(()),
@@ -221,10 +357,13 @@ impl Player {
     /// One tick: every worker is stepped a few times. `true` when all are over.
     fn turn(&mut self) -> bool {
         self.clock.advance(TICK_MS);
+        let Some(live) = &self.live else {
+            return true;
+        };
         let mut over = true;
         for _ in 0..3 {
             over = true;
-            for turns in &self.turns {
+            for turns in &live.turns {
                 turns.give.send(true).expect("the worker is there");
                 over &= turns.taken.recv().expect("the worker answers");
             }
@@ -245,29 +384,21 @@ impl Player {
             "run_ttl_sweep" | "read_end_offset" | "note" | "topic_config" => {}
             "offsets" => {
                 self.topics.trim_to(topic, at, number("start")?);
+                if self.live.is_none() {
+                    self.topics.cut_to(topic, at, number("end")?);
+                }
                 self.topics.extend_to(topic, at, number("end")?);
             }
             "end_offset" => self.topics.extend_to(topic, at, number("value")?),
             "eof" => {}
+            // Of the runner's own tests alone.
+            "end_of_snapshot" => self.end_snapshot(),
             "txn_commit_marker" => self.topics.extend_to(topic, at, number("o")? + 1),
             "open_txn" => {
                 self.topics.transaction(topic, at, true);
                 self.record(step.get("record").ok_or("open_txn without a record")?)?;
             }
             "commit_txn" => self.topics.transaction(topic, at, false),
-            "crash_before_checkpoint" => {
-                // The case gives the records again that come again.
-                self.topics = MemoryTopics::default();
-                self.topics.create("M", self.partitions[0]);
-                self.topics.create("S", self.partitions[1]);
-                self.restart(self.turns.len());
-            }
-            // Without checkpoints no step is durable: the restart that follows reads all again.
-            "kill_after_offset_commit_before_state_flush" => self.restart(self.turns.len()),
-            "restart" => {
-                let workers = step.get("workers").and_then(Value::as_u64);
-                self.restart(workers.map_or(self.turns.len(), |count| count as usize));
-            }
             "big_record" => {
                 let greeting = "x".repeat(number("after_bytes")? as usize);
                 let id = step.pointer("/k/id").cloned().unwrap_or_default();
@@ -277,7 +408,65 @@ impl Player {
                     "source": source, "op": "u", "ts_ms": 2005});
                 self.record(&json!({"t": step["t"], "p": at, "k": step["k"], "v": value}))?;
             }
-            other => return Err(format!("the verb `{other}` is not known or not built yet")),
+            other => return self.life(other, step),
+        }
+        Ok(())
+    }
+
+    /// Verbs about the job's runs.
+    fn life(&mut self, verb: &str, step: &Value) -> Result<(), String> {
+        let Some(durable) = &self.durable else {
+            return Err(format!("the verb `{verb}` is not known or not built yet"));
+        };
+        match verb {
+            "checkpoint" => {
+                let member = |topic| step.get(topic).and_then(Value::as_object);
+                for (topic, (at, next)) in ["M", "S"]
+                    .into_iter()
+                    .flat_map(|topic| member(topic).into_iter().flatten().map(move |m| (topic, m)))
+                {
+                    let at = at.parse().map_err(|_| format!("no partition: {at}"))?;
+                    let next = next.as_u64().ok_or("no offset in `checkpoint`")?;
+                    self.topics.extend_to(topic, at, next);
+                }
+                self.rest()?;
+                self.panel.save();
+                let saved = |player: &Player| player.panel.shown().saved.map(|s| s.number);
+                let before = saved(self);
+                self.until("the checkpoint", |player| saved(player) > before)?;
+            }
+            "stop" => {
+                self.panel.stop();
+                self.to_the_end();
+                self.kill();
+            }
+            "start" if self.live.is_none() && step.get("mutation_start").is_none() => {
+                self.restart(step);
+            }
+            "restart" => {
+                self.kill();
+                self.restart(step);
+            }
+            "crash_before_checkpoint" => {
+                self.kill();
+                // The case gives the records again that come again.
+                for state in durable_offsets(&self.durable) {
+                    let at = state.partition as usize;
+                    self.topics.cut_to(&state.topic, at, state.next_offset);
+                }
+                self.restart(step);
+            }
+            // All is durable but the manifest that names it.
+            "kill_after_offset_commit_before_state_flush" => {
+                self.claims.hold_next();
+                self.panel.save();
+                self.until("the manifest's turn", |player| player.claims.waiting())?;
+                self.kill();
+            }
+            "second_instance_joins" if step["same_job_id"] == true => {
+                durable.second_instance(&self.tables, &self.topics)?;
+            }
+            other => return Err(format!("this form of `{other}` is not built yet: {step}")),
         }
         Ok(())
     }
@@ -306,11 +495,11 @@ impl Player {
 
     fn end(&mut self, played: bool) -> Outcome {
         self.kill();
-        let shown = self.job.panel.shown();
+        let shown = self.panel.shown();
         let counts = &shown.counts;
-        let (outcome, message) = match self.job.failures.first() {
+        let (outcome, message) = match self.failures.first() {
             Some(error) => ("refused", error.to_string()),
-            None => match judge(&shown, &self.job.settings) {
+            None => match judge(&shown, &self.settings) {
                 Ok(_) => ("ready", String::new()),
                 Err(error) if counts.unsafe_reads() > 0 => ("unsafe", error.to_string()),
                 Err(error) => ("not_ready", error.to_string()),
@@ -332,7 +521,9 @@ impl Player {
         }
         let target = self.target.lock().expect("not poisoned");
         let quarantined = target.quarantined.len() as u64;
-        assert!(!played || quarantined == counts.reads_quarantined + counts.reads_late);
+        let counted = counts.reads_quarantined + counts.reads_late;
+        // The counts are of the last run alone.
+        assert!(!played || self.starts > 1 || quarantined == counted);
         Outcome {
             outcome: outcome.to_owned(),
             message,
@@ -346,54 +537,12 @@ fn partition(step: &Value) -> usize {
     step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
 }
 
-/// A job over topics in memory and a target in memory.
-fn job(
-    tables: Vec<Table>,
-    settings: Settings,
-    partitions: [usize; 2],
-    topics: &MemoryTopics,
-    clock: &Arc<ManualClock>,
-    target: &Arc<Mutex<Target>>,
-) -> Arc<Job> {
-    let assigned = |topic: &str, count: usize| {
-        let assignment = |partition| Assignment {
-            topic: topic.to_owned(),
-            partition,
-            next_offset: 0,
-        };
-        (0..).take(count).map(assignment).collect()
-    };
-    let target = Arc::clone(target);
-    Arc::new(Job {
-        gate: Arc::new(KeyGate::new(&tables)),
-        tables,
-        partitions: Partitions {
-            mutations: assigned("M", partitions[0]),
-            snapshot: assigned("S", partitions[1]),
-        },
-        generation_id: "g1".to_owned(),
-        topics: Arc::new(topics.clone()),
-        outlet: Box::new(move |_, waker| {
-            Box::new(TargetOutlet {
-                target: Arc::clone(&target),
-                ticket: 0,
-                waker,
-            })
-        }),
-        clock: clock.clone(),
-        settings,
-        secret: [7; 16],
-        failures: Arc::new(Failures::default()),
-        panel: Arc::new(Panel::default()),
-        resumed: Resumed::default(),
-        replay: Arc::new(Replay::none()),
-        checkpoints: None,
-        first_worker: 0,
-    })
+fn durable_offsets(durable: &Option<Durable>) -> Vec<PartitionState> {
+    durable.as_ref().map(Durable::offsets).unwrap_or_default()
 }
 
 /// Starts the workers; each takes a step when it is given a turn, and ends when given `false`.
-fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::WorkerGuards<()>) {
+fn spawn(job: Arc<Job>, workers: usize) -> Live {
     let mut turns = Vec::new();
     let mut ends = Vec::new();
     for _ in 0..workers {
@@ -403,7 +552,6 @@ fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::
         ends.push(Some((given, take)));
     }
     let ends = Mutex::new(ends);
-    let job = Arc::clone(job);
     let guards = timely::execute(timely::Config::process(workers), move |worker| {
         let (given, take) = ends.lock().expect("not poisoned")[worker.index()]
             .take()
@@ -423,5 +571,5 @@ fn spawn(job: &Arc<Job>, workers: usize) -> (Vec<Turns>, timely::communication::
             .for_each(|dataflow| worker.drop_dataflow(dataflow));
     })
     .expect("threads can be started");
-    (turns, guards)
+    Live { turns, guards }
 }

@@ -156,8 +156,8 @@ fn a_signal_while_a_peer_is_waited_for_ends_at_once() {
     hosts(&bench, 2);
     let child = process(&bench, 0, &["--once"]);
     let until = Instant::now() + LIMIT;
-    // The incarnation is taken just before the bring-up.
-    while !bench.path().join("state/hello/incarnation").exists() {
+    // The lease is taken just before the bring-up.
+    while !bench.path().join("state/hello/lease").exists() {
         assert!(Instant::now() < until, "{}", child.err());
         std::thread::sleep(Duration::from_millis(10));
     }

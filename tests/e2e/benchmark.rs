@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::connect::Connect;
 use crate::kafka::Kafka;
 use crate::postgres::{Load, Pgbench, Postgres};
+use crate::records;
 use crate::services::{Services, print_tail, wait_until};
 
 /// Id of the generation whose READs the snapshot topic holds.
@@ -179,7 +180,7 @@ impl Benchmark {
     /// The rows of the table, by the snapshot's own count, once it has read them.
     fn rows_scanned(&self) -> Option<i64> {
         let mut rows = None;
-        self.kafka.values(&self.notifications(), |_, value| {
+        records::values(&self.kafka, &self.notifications(), |_, value| {
             let note: Value = serde_json::from_slice(value).expect("Debezium writes JSON");
             if note["type"] == "TABLE_SCAN_COMPLETED" {
                 let total = note["additional_data"]["total_rows_scanned"].as_str();

@@ -9,12 +9,13 @@
 //! scenarios share one set of them, one after the other.
 //!
 //! `HEADWATER_E2E_SECONDS=100` gives the published length, `HEADWATER_E2E_RATE=0` writers without
-//! a limit, `HEADWATER_E2E_DELETES=0` upserts alone; `HEADWATER_E2E_KILLS` is the number of kills and
+//! a limit, `HEADWATER_E2E_DELETES=0` upserts alone; `HEADWATER_E2E_KILLS` is the number of kills,
 //! `HEADWATER_E2E_SEED` their moments.
 
 mod benchmark;
 mod job;
 mod range;
+mod records;
 mod restarts;
 
 #[path = "../support/connect.rs"]

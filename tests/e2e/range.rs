@@ -19,6 +19,7 @@ use tokio_postgres::{Client, Error, NoTls};
 
 use crate::benchmark::Benchmark;
 use crate::postgres::Load;
+use crate::records;
 
 /// The first key of the range; those of the snapshot are below.
 const FIRST: u64 = 10_001;
@@ -238,28 +239,26 @@ impl Topic {
     pub(crate) fn read(benchmark: &Benchmark) -> Self {
         let mut topic = Self::default();
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
-        benchmark
-            .kafka
-            .values(&benchmark.mutations(), |key, value| {
-                let key: Value = serde_json::from_slice(key).expect("Debezium writes JSON");
-                let Some(id) = key["id"].as_u64().filter(|&id| id >= FIRST) else {
-                    return;
-                };
-                if value.is_empty() {
-                    return;
-                }
-                let value: Value = serde_json::from_slice(value).expect("Debezium writes JSON");
-                match value["after"]["greeting"].as_str().and_then(number) {
-                    None => topic.deletes += 1,
-                    Some(number) => {
-                        topic.upserts += 1;
-                        // Equal is a repetition, too: a delete may lie between.
-                        if last.insert(id, number).is_some_and(|last| number <= last) {
-                            topic.went_back.insert(id);
-                        }
+        records::values(&benchmark.kafka, &benchmark.mutations(), |key, value| {
+            let key: Value = serde_json::from_slice(key).expect("Debezium writes JSON");
+            let Some(id) = key["id"].as_u64().filter(|&id| id >= FIRST) else {
+                return;
+            };
+            if value.is_empty() {
+                return;
+            }
+            let value: Value = serde_json::from_slice(value).expect("Debezium writes JSON");
+            match value["after"]["greeting"].as_str().and_then(number) {
+                None => topic.deletes += 1,
+                Some(number) => {
+                    topic.upserts += 1;
+                    // Equal is a repetition, too: a delete may lie between.
+                    if last.insert(id, number).is_some_and(|last| number <= last) {
+                        topic.went_back.insert(id);
                     }
                 }
-            });
+            }
+        });
         topic
     }
 }

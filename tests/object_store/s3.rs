@@ -7,6 +7,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 const URL: &str = "s3://bucket/jobs/of mine";
+/// The fault points of a store in the cloud; each is visited in error and in abort mode.
+const POINTS: [&str; 2] = ["store.request", "store.answer"];
 const SECRET: &str = "headwater-secret";
 
 /// The environment of a client of the server at `port`, and more.
@@ -58,7 +60,7 @@ fn an_answer_that_is_lost_is_a_win_all_the_same(port: u16) {
 fn faults_leave_the_object_whole(port: u16) {
     const SIGABRT: i32 = 6;
     for (work, before) in [("put_new", "delete"), ("put", "put"), ("delete", "put")] {
-        for step in ["store.request", "store.answer"] {
+        for step in POINTS {
             for (action, codes) in [("error", 1..=101), ("abort", SIGABRT..=SIGABRT)] {
                 // A fault that is not passed would be none.
                 well(port, before, &[]);

@@ -12,16 +12,16 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::{Header, Message, OwnedHeaders};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{Offset, TopicPartitionList};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One broker.
 #[derive(Clone, Debug)]
 pub(crate) struct Kafka {
-    config: ClientConfig,
+    /// Of its clients.
+    pub(crate) config: ClientConfig,
 }
 
 impl Kafka {
@@ -80,32 +80,6 @@ impl Kafka {
     /// Records written to a topic so far, all partitions.
     pub(crate) fn count(&self, topic: &str) -> i64 {
         self.high_watermarks(topic).iter().sum()
-    }
-
-    /// The keys and values in a topic now, in the order of each partition.
-    pub(crate) fn values(&self, topic: &str, mut each: impl FnMut(&[u8], &[u8])) {
-        let mut config = self.config.clone();
-        config.set("group.id", "test");
-        config.set("enable.auto.commit", "false");
-        let consumer: BaseConsumer = config.create().expect("the client's settings are right");
-        for (partition, end) in (0..).zip(self.high_watermarks(topic)) {
-            let mut list = TopicPartitionList::new();
-            list.add_partition_offset(topic, partition, Offset::Beginning)
-                .expect("a valid offset");
-            consumer.assign(&list).expect("a partition that exists");
-            let mut next_offset = 0;
-            while next_offset < end {
-                let record = consumer
-                    .poll(TIMEOUT)
-                    .unwrap_or_else(|| panic!("{topic}[{partition}] ends before {end}"))
-                    .unwrap_or_else(|error| panic!("{topic}[{partition}]: {error}"));
-                next_offset = record.offset() + 1;
-                each(
-                    record.key().unwrap_or_default(),
-                    record.payload().unwrap_or_default(),
-                );
-            }
-        }
     }
 
     /// Writes the end-of-snapshot record of a generation to every partition of a snapshot topic:

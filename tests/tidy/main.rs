@@ -5,6 +5,7 @@
 //!
 //! It cannot judge whether a comment says why, or a name says what.
 
+mod faults;
 mod modules;
 mod rules;
 mod scan;
@@ -212,6 +213,47 @@ fn a_file_declared_for_tests_alone_is_no_product() {
             "src/plain.rs",
             "src/stub.rs",
             "src/dead.rs"
+        ]
+    );
+}
+
+#[test]
+fn every_fault_point_is_visited_by_one_test() {
+    let findings = faults::unvisited(&text_files());
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn a_fault_point_that_is_not_visited_is_seen() {
+    let list = |path: &str, names: &str| {
+        File::new(
+            path,
+            &format!("//! a\nconst POINTS: &[&str] = &[{names}];\n\"x\""),
+        )
+    };
+    let product = concat!(
+        "//! a\n// fault::point(\"none\")\nfn a() {\n fault::point(\"a.b\")?;\n",
+        " fault::write(\n  \"a.new\", b);\n fault::io_point(name)?;\n",
+        " fault::point(\"a.c\")?;\n crate::fault::point(\"a.d\")?;\n}\n",
+        "#[cfg(test)]\nmod tests { fn b() { fault::point(\"test\"); } }\n"
+    );
+    let files = [
+        File::new("src/a.rs", product),
+        list(
+            "tests/torture/points.rs",
+            "(\"a.b\", true), (\"a.gone\", false)",
+        ),
+        list("tests/object_store/s3.rs", "\"a.c\""),
+        list("tests/kafka_sink.rs", "\"a.c\", \"a.d\""),
+    ];
+    assert_eq!(
+        faults::unvisited(&files),
+        [
+            "src/a.rs:7: a fault point without a name",
+            "src/sink/postgres/tests/tenure.rs: no list of points for a PostgreSQL server",
+            "`a.c` is listed twice: [\"tests/object_store/s3.rs\", \"tests/kafka_sink.rs\"]",
+            "src/a.rs:5: no test visits `a.new`",
+            "[\"tests/torture/points.rs\"]: nothing passes `a.gone`",
         ]
     );
 }

@@ -247,6 +247,7 @@ const NAMES_OF_OTHERS: &[&str] = &[
     "FencedLeaderEpoch",
     "UnknownLeaderEpoch",
     "InvalidFetchSessionEpoch",
+    "InvalidProducerEpoch",
 ];
 
 fn identifiers(file: &File) -> Vec<Finding> {

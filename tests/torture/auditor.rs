@@ -63,7 +63,7 @@ pub(crate) enum Breach {
 }
 
 /// Reads incarnation after incarnation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Auditor<'a> {
     history: &'a History,
     /// Whether each batch was one record, so that nothing is folded.

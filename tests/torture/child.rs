@@ -184,8 +184,17 @@ impl Children {
         } else {
             Duration::from_millis(700)
         };
-        match self.end(limit) {
-            None if !connected => self.end(Duration::from_secs(10)),
+        match connected {
+            true => self.end(limit),
+            false => self.end_or_kill(limit),
+        }
+    }
+
+    /// Waits so long for the others when one has gone, then kills those that are left: before they
+    /// are connected they would wait for it for long.
+    pub(crate) fn end_or_kill(&mut self, patience: Duration) -> Option<Vec<Ended>> {
+        match self.end(patience) {
+            None => self.end(Duration::from_secs(10)),
             ended => ended,
         }
     }

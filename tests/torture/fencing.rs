@@ -8,11 +8,13 @@
 
 use crate::child::{Children, Start};
 use crate::history::{Builder, History, Seen};
+use crate::lanes::in_lanes;
 use crate::manifest;
 use crate::outputs;
 use crate::scenario::{Scenario, Settings, Target, Verdict};
 use crate::writers::Writers;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(40);
@@ -100,10 +102,7 @@ fn taken_over(
     let asked = Instant::now();
     let mut second = start(true, &[]);
     second.plant.clone_from(&scenario.plant);
-    match scenario.once(&second) {
-        Err(words) if words.contains("is locked") => return locked(scenario, &mut first, &second),
-        result => result?,
-    };
+    scenario.once(&second)?;
     let took = asked.elapsed();
     if took > LIMIT || manifest::incarnation(scenario.path()) == incarnation {
         return Err(format!("the second did not take over, after {took:?}"));
@@ -129,16 +128,27 @@ fn go_on(first: &mut Children) -> Result<(), String> {
     let ended = first.end(LEASE_OVER);
     let ended = ended.ok_or_else(|| format!("the first goes on\n{}", first.said()))?;
     match ended[0].code {
-        Some(1..) if !ended[0].err.contains("panicked") => Ok(()),
+        Some(1..) if !ended[0].err.contains("PANIC") => Ok(()),
         _ => Err(format!("the first ended with {}", ended[0].words())),
     }
 }
 
-/// It was paused amid a transaction, and SQLite lets nobody else write until it is gone. The second
-/// has said so; its claim stands, so the first ends as soon as it wakes, and then the job is free.
-fn locked(scenario: &mut Scenario<'_>, first: &mut Children, second: &Start) -> Result<(), String> {
-    go_on(first)?;
-    scenario.once(second).map(|_| ())
+/// Stops the process at a moment when it does not hold SQLite's lock: the second would only wait.
+fn stop_outside_of_transactions(children: &mut Children, path: &Path) -> Result<(), String> {
+    let until = Instant::now() + LIMIT;
+    loop {
+        children.signal(0, "STOP");
+        // It is stopped a moment after the signal was sent.
+        std::thread::sleep(Duration::from_millis(5));
+        if !outputs::is_locked(path) {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err("it is always amid a transaction".to_owned());
+        }
+        children.signal(0, "CONT");
+        std::thread::sleep(Duration::from_millis(3));
+    }
 }
 
 /// Stopped from outside, in the middle of its rows.
@@ -153,8 +163,7 @@ fn stopped(plant: Option<&str>) -> Verdict {
         wait(children, "rows and a manifest", || {
             manifest::covers_some(path) && !outputs::sqlite(path).is_empty()
         })?;
-        children.signal(0, "STOP");
-        Ok(())
+        stop_outside_of_transactions(children, path)
     });
     match result {
         Ok(()) => scenario.verdict(),
@@ -178,36 +187,91 @@ fn a_sink_that_is_not_fenced_is_found() {
     assert!(verdict.differences.rows() > 0, "{}", verdict.words());
 }
 
+/// A first instance that pauses by itself. Not slow: amid a transaction it would lock the second
+/// out, see [`amid_a_transaction`].
+fn pausing(point: &str) -> Start {
+    let mut first = start(false, &[]);
+    first.fault = Some((0, point.to_owned()));
+    first
+}
+
+fn has_paused(children: &mut Children) -> Result<(), String> {
+    let until = Instant::now() + LIMIT;
+    while !children.err(0).contains(": pause") {
+        if children.any_ended() || Instant::now() > until {
+            return Err(format!("it did not pause\n{}", children.said()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Runs `judge` for each point in a scenario of its own, which must then hold the right rows.
+fn at_each(points: &[&str], judge: impl Fn(&mut Scenario<'_>, &str) -> Result<(), String> + Sync) {
+    let history = history();
+    let findings = in_lanes(points, |point| {
+        let mut scenario = scenario(&history);
+        let trouble = judge(&mut scenario, point).err();
+        let verdict = Verdict {
+            trouble,
+            ..scenario.verdict()
+        };
+        (!verdict.clean()).then(|| format!("{point}: {}", verdict.words()))
+    });
+    let findings: Vec<String> = findings.into_iter().flatten().collect();
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
 /// Paused by itself, between two durable steps.
 #[test]
 fn paused_between_two_durable_steps_it_writes_nothing_after_the_takeover() {
-    let history = history();
-    for point in [
+    let points = [
         "checkpoint.manifest.before=pause@2",
         "checkpoint.manifest.after=pause@2",
+        "target.note.after=pause@2",
+        "sqlite.commit.after=pause@2",
+        "claim.target.before=pause",
+        "target.claim.after=pause",
+        "claim.target.after=pause",
+    ];
+    at_each(&points, |scenario, point| {
+        taken_over(scenario, &pausing(point), |_, first| has_paused(first))
+    });
+}
+
+/// Paused with SQLite's lock in its hands. The second waits, and changes nothing but its claim on
+/// the job; when the first wakes, it ends what it has begun, and the second takes over.
+fn amid_a_transaction(scenario: &mut Scenario<'_>, point: &str) -> Result<(), String> {
+    let mut first = scenario.start(&pausing(point))?;
+    has_paused(&mut first)?;
+    let path = scenario.path().to_path_buf();
+    let incarnation = manifest::incarnation(&path);
+    let before = outputs::sqlite(&path);
+    let mut second = Children::start(&path, "second", &start(true, &[]));
+    wait(&mut second, "the second's claim", || {
+        manifest::incarnation(&path) > incarnation
+    })?;
+    std::thread::sleep(Duration::from_secs(1));
+    if second.any_ended() || outputs::sqlite(&path) != before {
+        return Err(format!("the second did not wait\n{}", second.said()));
+    }
+    go_on(&mut first)?;
+    let ended = second.end(LIMIT);
+    let ended = ended.ok_or_else(|| format!("the second hangs\n{}", second.said()))?;
+    match ended[0].code {
+        Some(0) => Ok(()),
+        _ => Err(format!("the second: {}", ended[0].words())),
+    }
+}
+
+#[test]
+fn paused_amid_a_transaction_it_ends_that_one_and_no_other() {
+    let points = [
+        "target.claim.before=pause",
         "target.note.before=pause@2",
         "sqlite.commit.before=pause@2",
-        "claim.target.before=pause",
-        "claim.target.after=pause",
-    ] {
-        let mut scenario = scenario(&history);
-        // Not slow: amid a transaction it would lock the second out for 30 s, see `locked`.
-        let mut first = start(false, &[]);
-        first.fault = Some((0, point.to_owned()));
-        let result = taken_over(&mut scenario, &first, |_, children| {
-            let until = Instant::now() + LIMIT;
-            while !children.err(0).contains(": pause") {
-                if children.any_ended() || Instant::now() > until {
-                    return Err(format!("it did not pause\n{}", children.said()));
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Ok(())
-        });
-        let verdict = scenario.verdict();
-        assert_eq!(result, Ok(()), "{point}");
-        assert!(verdict.clean(), "{point}: {}", verdict.words());
-    }
+    ];
+    at_each(&points, amid_a_transaction);
 }
 
 /// It goes on, and what it holds is told.

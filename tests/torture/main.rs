@@ -1,8 +1,9 @@
 //! Torture: the real binary on `file:` topics is killed at any instant, started again on another
 //! number of workers, and must end in the source's rows, with no READ emitted against the rule.
 //!
-//! `HEADWATER_TORTURE_KILLS` (200) says how often, `HEADWATER_TORTURE_SEED` repeats a run's choices;
-//! both are printed. A harness that finds nothing proves nothing: the planted bugs must be found.
+//! `HEADWATER_TORTURE_KILLS` (200) says how often, `HEADWATER_TORTURE_SEED` repeats a run's
+//! choices; both are printed. A harness that finds nothing proves nothing: the planted bugs must be
+//! found.
 //!
 //! It cannot cut the power or the network, and it runs on one machine.
 
@@ -10,6 +11,7 @@ mod auditor;
 mod child;
 mod fencing;
 mod history;
+mod lanes;
 mod manifest;
 mod oracle;
 mod outputs;
@@ -19,18 +21,16 @@ mod random;
 mod report;
 mod scenario;
 mod supervisor;
+mod visits;
 mod watcher;
 mod writers;
 
+use lanes::in_lanes;
 use random::Random;
 use report::Tally;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use supervisor::Run;
 
-/// Scenarios that run beside each other.
-const LANES: usize = 2;
 const KILLS_A_SCENARIO: u64 = 20;
 
 fn number(name: &str) -> Option<u64> {
@@ -56,23 +56,13 @@ fn killed_at_any_instant_it_ends_in_the_sources_rows() {
         plant: None,
     };
     let runs: Vec<Run> = (0..scenarios).map(run).collect();
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new((Tally::default(), Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..LANES {
-            scope.spawn(|| {
-                while let Some(run) = runs.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let (verdict, tally) = supervisor::run(run);
-                    let mut done = done.lock().expect("no panic under this lock");
-                    done.0.add(&tally);
-                    if !verdict.clean() {
-                        done.1.push(format!("{run:?}: {}", verdict.words()));
-                    }
-                }
-            });
+    let (mut tally, mut findings) = (Tally::default(), Vec::new());
+    for (run, (verdict, one)) in in_lanes(&runs, |run| (run.clone(), supervisor::run(run))) {
+        tally.add(&one);
+        if !verdict.clean() {
+            findings.push(format!("{run:?}: {}", verdict.words()));
         }
-    });
-    let (tally, findings) = done.into_inner().expect("no panic under this lock");
+    }
     let report = tally.json(seed, runs.len(), started.elapsed());
     println!("{report}");
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture.json");

@@ -111,6 +111,15 @@ pub(crate) fn sqlite(folder: &Path) -> BTreeMap<u32, Seen> {
     rows.expect("rows").map(|row| row.expect("a row")).collect()
 }
 
+/// Whether somebody is amid a transaction that writes there.
+pub(crate) fn is_locked(folder: &Path) -> bool {
+    let database = rusqlite::Connection::open(folder.join(SQLITE)).expect("a database");
+    database
+        .busy_timeout(std::time::Duration::ZERO)
+        .expect("it need not wait");
+    database.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Line, line, lines, place};

@@ -1,9 +1,10 @@
-//! The named points at which a process can be made to fail, as the random runs use them.
+//! The named points at which a process can be made to fail and that this test reaches: each is
+//! visited by `visits`, and at random by the supervisor.
 //!
-//! Invariant: a point stands here with whether it is a write to the store, which can also be full
-//! or short.
+//! Invariant: every point of the source stands in one list, here or in a test that has the real
+//! service (`tests/tidy/faults.rs` holds that).
 //!
-//! It cannot know that a new point was made: whoever makes one adds it here.
+//! It cannot know whether a point is passed: the visit proves it.
 
 /// (name, whether it writes to the store)
 pub(crate) const POINTS: &[(&str, bool)] = &[

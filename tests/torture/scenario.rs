@@ -83,6 +83,23 @@ impl<'a> Scenario<'a> {
         self.folder.path()
     }
 
+    /// The same in a folder of its own. None of its processes may run.
+    pub(crate) fn copy(&self) -> Self {
+        let folder = tempfile::Builder::new().prefix("torture").tempdir();
+        let folder = folder.expect("a folder");
+        copy(self.path(), folder.path());
+        Scenario {
+            folder,
+            history: self.history,
+            target: self.target,
+            auditor: self.auditor.clone(),
+            audited: self.audited,
+            from: self.from.clone(),
+            plant: self.plant.clone(),
+            runs: self.runs,
+        }
+    }
+
     /// Starts an incarnation. None may run, so that the newest manifest is the one it starts from.
     ///
     /// # Errors
@@ -153,7 +170,7 @@ impl<'a> Scenario<'a> {
         Verdict {
             differences: self.differences(),
             breaches: self.auditor.breaches.clone(),
-            trouble: None,
+            ..Verdict::default()
         }
     }
 }
@@ -163,6 +180,8 @@ impl<'a> Scenario<'a> {
 pub(crate) struct Verdict {
     pub(crate) differences: Differences,
     pub(crate) breaches: Vec<(Breach, String)>,
+    /// Rows of the target that a reader saw go back.
+    pub(crate) back: Vec<String>,
     /// What kept it from its end.
     pub(crate) trouble: Option<String>,
 }
@@ -176,7 +195,8 @@ impl Verdict {
     }
 
     pub(crate) fn clean(&self) -> bool {
-        self.trouble.is_none() && self.differences.rows() == 0 && self.breaches.is_empty()
+        let none_back = self.back.is_empty() && self.breaches.is_empty();
+        self.trouble.is_none() && self.differences.rows() == 0 && none_back
     }
 
     pub(crate) fn has(&self, kind: Breach) -> bool {
@@ -185,13 +205,30 @@ impl Verdict {
 
     pub(crate) fn words(&self) -> String {
         let breaches: Vec<&str> = self.breaches.iter().map(|breach| &*breach.1).collect();
+        let back = &self.back[..self.back.len().min(10)];
         format!(
-            "{}\n{}\n{} breaches\n{}",
+            "{}\n{}\n{} breaches\n{}\n{} rows went back\n{}",
             self.trouble.as_deref().unwrap_or("it came to its end"),
             self.differences.words(),
             breaches.len(),
-            breaches[..breaches.len().min(10)].join("\n")
+            breaches[..breaches.len().min(10)].join("\n"),
+            self.back.len(),
+            back.join("\n")
         )
+    }
+}
+
+/// Copies what is in a folder into another one.
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            std::fs::create_dir(&target).expect("a folder");
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).expect("copied");
+        }
     }
 }
 

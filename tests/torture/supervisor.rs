@@ -106,12 +106,10 @@ pub(crate) fn run(run: &Run) -> (Verdict, Tally) {
     let result = supervisor.all(run.kills);
     let back = watcher.map(Watcher::end).unwrap_or_default();
     supervisor.tally.gone_back = back.len() as u64;
-    let verdict = match result {
-        Ok(()) => supervisor.scenario.verdict(),
-        Err(words) => Verdict {
-            trouble: Some(words),
-            ..supervisor.scenario.verdict()
-        },
+    let verdict = Verdict {
+        back,
+        trouble: result.err(),
+        ..supervisor.scenario.verdict()
     };
     supervisor.tell(&verdict);
     if !verdict.clean() && run.plant.is_none() {
@@ -255,7 +253,7 @@ impl Supervisor<'_> {
                 (Some(0), None) => plan.start.once,
                 _ => false,
             };
-            if !fine || ended.err.contains("panicked") {
+            if !fine || ended.err.contains("PANIC") {
                 return Err(format!("{plan:?}, killed {killed}: {}", ended.words()));
             }
         }

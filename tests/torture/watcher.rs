@@ -2,8 +2,8 @@
 //! that go back: an older change of a key after a newer one.
 //!
 //! It looks only at keys that the snapshot does not contain: a READ ahead of the stream may go back
-//! without any crash (design corollary 4). A row that is gone counts as the first delete at or after
-//! what was seen.
+//! without any crash (design corollary 4). A row that is gone counts as the first delete at or
+//! after what was seen.
 //!
 //! It cannot see what is there for less than one poll.
 
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,12 +25,16 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    /// Starts one, which has looked once when this returns.
     pub(crate) fn start(folder: &Path, history: &Arc<History>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, folder) = (Arc::clone(&stop), folder.to_path_buf());
         let history = Arc::clone(history);
+        let (looked, has_looked) = channel();
         let watch = move || {
             let (mut seen, mut back) = (BTreeMap::new(), Vec::new());
+            back.extend(look(&history, &outputs::sqlite(&folder), &mut seen));
+            let _ = looked.send(());
             while !stopped.load(Ordering::SeqCst) {
                 back.extend(look(&history, &outputs::sqlite(&folder), &mut seen));
                 std::thread::sleep(Duration::from_millis(5));
@@ -37,6 +42,7 @@ impl Watcher {
             back
         };
         let thread = Some(std::thread::spawn(watch));
+        has_looked.recv().expect("it looks first");
         Watcher { stop, thread }
     }
 

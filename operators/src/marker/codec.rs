@@ -28,6 +28,8 @@ const MAGIC: &[u8; 4] = b"HWMR";
 const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 72;
 const CHECK_BYTES: usize = 8;
+/// Bytes that were read are freed when there are so many.
+const RELEASE_BYTES: usize = 4 << 20;
 
 /// Why bytes are not a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +91,17 @@ impl Run {
         std::iter::once_with(|| seal(self.encode_head(), 0)).chain(chunks)
     }
 
-    /// The run as bytes.
+    /// The run as bytes, in one piece that is allocated once.
     pub fn encode(&self) -> Vec<u8> {
-        self.encode_parts().flatten().collect()
+        let parts = 1 + self.chunks.len();
+        let entries = self.len * self.shape.width();
+        let len = HEAD_BYTES + self.index.words().len() * 8 + entries + parts * CHECK_BYTES;
+        let mut bytes = Vec::with_capacity(len);
+        for part in self.encode_parts() {
+            bytes.extend_from_slice(&part);
+        }
+        debug_assert_eq!(bytes.len(), len);
+        bytes
     }
 
     fn encode_head(&self) -> Vec<u8> {
@@ -120,39 +130,32 @@ impl Run {
     /// Any difference from what an encoder writes; nothing is repaired.
     pub fn decode(bytes: &[u8]) -> Result<Self, RunError> {
         let head = Head::read(bytes)?;
-        let (shape, len) = (head.shape, head.len);
-        let head_end = HEAD_BYTES + word_count(len, shape.buckets()) * 8;
-        check(bytes, 0, head_end, 0)?;
-        let words: Vec<u64> = bytes[HEAD_BYTES..head_end]
-            .chunks_exact(8)
-            .map(long)
-            .collect();
-        let index = BucketIndex::from_words(&words, len, shape.buckets()).ok_or(
-            RunError::Inconsistent {
-                what: "bucket index",
-            },
-        )?;
-        let mut at = head_end + CHECK_BYTES;
-        let mut chunks = Vec::with_capacity(len.div_ceil(CHUNK_ENTRIES));
-        for part in 0..len.div_ceil(CHUNK_ENTRIES) {
-            let entries = (len - part * CHUNK_ENTRIES).min(CHUNK_ENTRIES);
-            let end = at + entries * shape.width();
-            check(bytes, at, end, part + 1)?;
-            let mut chunk = Vec::with_capacity(end - at + PAD);
-            chunk.extend_from_slice(&bytes[at..end]);
-            chunk.extend_from_slice(&[0; PAD]);
-            chunks.push(chunk);
-            at = end + CHECK_BYTES;
+        let index = head.index(bytes)?;
+        let chunks = (0..head.chunks()).map(|chunk| head.chunk(bytes, chunk));
+        let chunks = chunks.collect::<Result<_, _>>()?;
+        head.run(index, chunks)
+    }
+
+    /// As [`Run::decode`], and lets go of the bytes as it reads them, so that the peak is one run
+    /// and not two. Of several damaged parts the last is named.
+    ///
+    /// # Errors
+    /// As [`Run::decode`].
+    pub fn decode_owned(mut bytes: Vec<u8>) -> Result<Self, RunError> {
+        let head = Head::read(&bytes)?;
+        let index = head.index(&bytes)?;
+        let mut chunks = Vec::with_capacity(head.chunks());
+        // From the last to the first: a vector can be cut off at its end alone.
+        for chunk in (0..head.chunks()).rev() {
+            chunks.push(head.chunk(&bytes, chunk)?);
+            bytes.truncate(head.chunk_start(chunk));
+            if bytes.capacity() - bytes.len() > RELEASE_BYTES {
+                bytes.shrink_to_fit();
+            }
         }
-        let run = Self {
-            shape,
-            len,
-            ticks: head.ticks,
-            index,
-            chunks,
-        };
-        run.check_entries()?;
-        Ok(run)
+        drop(bytes);
+        chunks.reverse();
+        head.run(index, chunks)
     }
 
     /// Whether the entries are ascending, in the range, and span exactly the run's ticks.
@@ -241,6 +244,54 @@ impl Head {
             ticks: (tick_first, tick_last),
             len,
         })
+    }
+
+    fn chunks(&self) -> usize {
+        self.len.div_ceil(CHUNK_ENTRIES)
+    }
+
+    /// Where the index ends.
+    fn end(&self) -> usize {
+        HEAD_BYTES + word_count(self.len, self.shape.buckets()) * 8
+    }
+
+    fn chunk_start(&self, chunk: usize) -> usize {
+        let full = CHUNK_ENTRIES * self.shape.width() + CHECK_BYTES;
+        self.end() + CHECK_BYTES + chunk * full
+    }
+
+    fn index(&self, bytes: &[u8]) -> Result<BucketIndex, RunError> {
+        check(bytes, 0, self.end(), 0)?;
+        let words = bytes[HEAD_BYTES..self.end()].chunks_exact(8).map(long);
+        let words: Vec<u64> = words.collect();
+        BucketIndex::from_words(&words, self.len, self.shape.buckets()).ok_or(
+            RunError::Inconsistent {
+                what: "bucket index",
+            },
+        )
+    }
+
+    fn chunk(&self, bytes: &[u8], chunk: usize) -> Result<Vec<u8>, RunError> {
+        let entries = (self.len - chunk * CHUNK_ENTRIES).min(CHUNK_ENTRIES);
+        let start = self.chunk_start(chunk);
+        let end = start + entries * self.shape.width();
+        check(bytes, start, end, chunk + 1)?;
+        let mut read = Vec::with_capacity(end - start + PAD);
+        read.extend_from_slice(&bytes[start..end]);
+        read.extend_from_slice(&[0; PAD]);
+        Ok(read)
+    }
+
+    fn run(self, index: BucketIndex, chunks: Vec<Vec<u8>>) -> Result<Run, RunError> {
+        let run = Run {
+            shape: self.shape,
+            len: self.len,
+            ticks: self.ticks,
+            index,
+            chunks,
+        };
+        run.check_entries()?;
+        Ok(run)
     }
 }
 

@@ -6,9 +6,11 @@ use super::{
 };
 use crate::table::Role;
 use proptest::prelude::{any, prop, proptest};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// A manifest with something in every member.
-pub(in crate::checkpoint) fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     Manifest {
         number: 7,
         job: "hello".to_owned(),
@@ -95,9 +97,89 @@ fn a_newer_format_is_told_from_damage() {
     assert_eq!(Manifest::decode(b"{}\n"), Err(ManifestError::Head));
 }
 
+/// The manifest's JSON after a change, as bytes with a right sum.
+fn changed(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let text = String::from_utf8(manifest().encode()).expect("text");
+    let (_, body) = text.split_once('\n').expect("a first line");
+    let mut json: Value = serde_json::from_str(body).expect("JSON");
+    change(&mut json);
+    let body = json.to_string();
+    let sum = super::hex(&Sha256::digest(&body));
+    format!("headwater-manifest 1 {sum}\n{body}").into_bytes()
+}
+
+#[test]
+fn a_member_of_a_later_program_is_passed_over() {
+    let later = changed(|json| {
+        json["masks"] = json!([{ "key": "a1", "columns": ["photo"] }]);
+        json["time"]["zone"] = json!("UTC");
+        json["offsets"][0]["leader"] = json!(3);
+        json["markers"]["ticks"][0]["poison"] = json!({});
+        json["generations"][0]["state"] = json!("open");
+    });
+    assert_eq!(Manifest::decode(&later), Ok(manifest()));
+}
+
+#[test]
+fn members_that_may_lack_have_a_meaning_and_the_others_are_required() {
+    let mut lean = manifest();
+    lean.target = None;
+    lean.target_note = 0;
+    lean.topic_ids.clear();
+    lean.shapes.clear();
+    lean.time.wall.clear();
+    lean.generations[0].evidence = None;
+    let optional = ["target", "target_note", "topic_ids", "shapes"];
+    let without = changed(|json| {
+        let manifest = json.as_object_mut().expect("an object");
+        manifest.retain(|name, _| !optional.contains(&&**name));
+        json["time"].as_object_mut().expect("one").remove("wall");
+        let generation = json["generations"][0].as_object_mut().expect("one");
+        generation.remove("evidence");
+    });
+    assert_eq!(Manifest::decode(&without), Ok(lean));
+    let whole: Value = serde_json::to_value(manifest()).expect("JSON");
+    let members = |value: &Value| -> Vec<String> {
+        let members = value.as_object().expect("an object").keys();
+        members.cloned().collect()
+    };
+    let parts = [
+        "",
+        "/fingerprint",
+        "/offsets/0",
+        "/markers",
+        "/markers/runs/0",
+    ];
+    let more = ["/markers/ticks/0", "/time", "/generations/0"];
+    let spared = [
+        "target",
+        "target_note",
+        "topic_ids",
+        "shapes",
+        "wall",
+        "evidence",
+    ];
+    for part in parts.iter().chain(&more) {
+        for name in members(whole.pointer(part).expect("a member")) {
+            let lacking = changed(|json| {
+                let part = json.pointer_mut(part).expect("a member");
+                part.as_object_mut().expect("an object").remove(&name);
+            });
+            let found = Manifest::decode(&lacking);
+            let required = !spared.contains(&&*name);
+            let told = matches!(&found, Err(ManifestError::Body(why)) if why.contains(&name));
+            assert_eq!(told, required, "{part}/{name}: {found:?}");
+        }
+    }
+}
+
 proptest! {
     #[test]
-    fn no_damage_passes(at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<bool>()) {
+    fn no_damage_passes(
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+        cut in any::<bool>(),
+    ) {
         let whole = manifest().encode();
         let mut bytes = whole.clone();
         let at = at.index(bytes.len());

@@ -95,6 +95,21 @@ fn the_same_number_of_workers_shares_runs_whole() {
 }
 
 #[test]
+fn parts_that_several_workers_took_over_are_one_again() {
+    let store = Store::memory();
+    let mut manifest = manifest();
+    // One marker in each half of the range, so that both workers have a part.
+    let markers = [(1_u128, 20), (u128::MAX, 40)].into();
+    let whole = vec![put(&store, "r", &markers, range_of(0, 1))];
+    manifest.markers.runs = whole.clone();
+    let (_, halves) = restored(&store, &manifest, 2);
+    assert_eq!(halves.len(), 2);
+    manifest.markers.runs = halves;
+    let (found, refs) = restored(&store, &manifest, 1);
+    assert_eq!((found, refs), (markers, whole));
+}
+
+#[test]
 fn a_missing_and_a_damaged_run_are_named() {
     let store = Store::memory();
     let mut manifest = manifest();

@@ -79,17 +79,19 @@ pub(super) fn init(
         let failed = sink.failed(format!("transactional.id {id}: {error}"));
         return Err(match error.rdkafka_error_code() {
             Some(Code::TransactionalIdAuthorizationFailed | Code::ClusterAuthorizationFailed) => {
-                failed.line(format!(
-                    "Grant WRITE and DESCRIBE on transactional ids that begin with {}/,",
-                    sink.settings.job
-                ))
-                .line("or set sink.transactional = false (not fenced).")
+                failed
+                    .line(format!(
+                        "Grant WRITE and DESCRIBE on transactional ids that begin with {}/,",
+                        sink.settings.job
+                    ))
+                    .line("or set sink.transactional = false (not fenced).")
             }
-            Some(Code::InvalidTransactionTimeout) => failed.line(
-                "Set \"transaction.timeout.ms\" to the brokers' transaction.max.timeout.ms or less.",
-            ),
+            Some(Code::InvalidTransactionTimeout) => failed
+                .line("Set \"transaction.timeout.ms\" to transaction.max.timeout.ms of the brokers")
+                .line("or less."),
             Some(Code::UnsupportedFeature) => failed
-                .line("These brokers have no transactions: set sink.transactional = false (not fenced)."),
+                .line("These brokers have no transactions: set sink.transactional = false")
+                .line("(not fenced)."),
             _ => failed,
         });
     }

@@ -14,8 +14,8 @@ use std::ops::RangeInclusive;
 /// * Without transactions a delivery is given up, and the batch tried again, after
 ///   `message.timeout.ms`: from then on the status says that the target is waited for.
 /// * The brokers end a transaction that is older than `transaction.timeout.ms`, and the job with
-///   it: so brokers may be away for that long. When a run is killed and no other takes over, readers
-///   of committed records wait for as long at its last, open transaction.
+///   it: so brokers may be away for that long. When a run is killed and no other takes over,
+///   readers of committed records wait for as long at its last, open transaction.
 const DEFAULTS: [(&str, &str); 2] = [("compression.type", "lz4"), ("linger.ms", "5")];
 const PLAIN_TIMEOUT: (&str, &str) = ("message.timeout.ms", "30000");
 const TRANSACTION_TIMEOUT: (&str, &str) = ("transaction.timeout.ms", "300000");

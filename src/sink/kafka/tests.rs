@@ -3,7 +3,7 @@
 use crate::sink::queue::{QueueOptions, start};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
 use crate::sink::testing::{
-    B21_BATCHES, b21, event, options, push_all, row, settings, table, until, write_all,
+    B21_BATCHES, b21, event, options, push_all, row, settings, table, until, write_unclaimed,
 };
 use crate::sink::{Place, Sink, WriteError, admit};
 use rdkafka::config::ClientConfig;
@@ -82,7 +82,7 @@ fn b21_in_every_batch_size() {
             batch_rows_max,
             ..options(&[table("public.hello")], dir.path())
         };
-        write_all(sink.as_ref(), &options, &b21());
+        write_unclaimed(sink.as_ref(), &options, &b21());
         // What a reader of a compacted topic has at the end.
         let records = read(&cluster, &topic, 3);
         let left: BTreeMap<String, Option<String>> = records
@@ -169,7 +169,7 @@ fn what_is_wrong_at_the_start_is_said() {
     let mut settings = kafka(&cluster, "out");
     let dir = tempfile::tempdir().unwrap();
     let options = options(&[table("public.hello")], dir.path());
-    write_all(sink(&settings).as_ref(), &options, &[event("a", "1")]);
+    write_unclaimed(sink(&settings).as_ref(), &options, &[event("a", "1")]);
     let admitted = |accept| admit::admit(sink(&settings).as_ref(), None, true, accept);
     let error = admitted(TargetNotEmpty::Refuse).unwrap_err();
     assert!(

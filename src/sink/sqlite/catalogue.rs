@@ -7,7 +7,7 @@ use crate::sink::target::{TargetColumn, TargetTable, quoted};
 use rusqlite::{Connection, Result};
 
 /// The table, or nothing when it is not there.
-pub(super) fn read(
+pub(crate) fn read(
     connection: &Connection,
     source: &str,
     name: &str,

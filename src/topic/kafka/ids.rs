@@ -41,10 +41,9 @@ pub(crate) fn topic_ids<C: ClientContext>(
         );
     }
     // The request times out by itself, a little earlier.
-    let answer = Answer(unsafe {
-        // SAFETY: the queue is alive; null when nothing came.
-        rd::rd_kafka_queue_poll(question.queue, timeout_ms.saturating_add(500))
-    });
+    let wait_ms = timeout_ms.saturating_add(500);
+    // SAFETY: the queue is alive; null when nothing came.
+    let answer = Answer(unsafe { rd::rd_kafka_queue_poll(question.queue, wait_ms) });
     answer.ids(&names)
 }
 

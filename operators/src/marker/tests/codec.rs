@@ -15,6 +15,9 @@ fn round_trip_over_several_chunks() {
     let back = Run::decode(&bytes).expect("what encode wrote");
     assert!(back.entries().eq(run.entries()));
     assert_eq!(back.encode(), bytes);
+    assert_eq!(run.encode_parts().flatten().collect::<Vec<_>>(), bytes);
+    let owned = Run::decode_owned(bytes.clone()).expect("what encode wrote");
+    assert_eq!(owned.encode(), bytes);
     assert_eq!(
         (back.tick_first(), back.tick_last()),
         (run.tick_first(), run.tick_last())
@@ -49,7 +52,13 @@ fn every_flipped_byte_is_an_error() {
         for flip in [1u8, 0x80, 0xff] {
             let mut bad = bytes.clone();
             bad[at] ^= flip;
-            assert!(Run::decode(&bad).is_err(), "byte {at} flipped by {flip}");
+            let error = Run::decode(&bad).expect_err("a byte is another");
+            // All is in one chunk, so there is no other error to be found first from behind.
+            assert_eq!(
+                Run::decode_owned(bad).err(),
+                Some(error),
+                "byte {at} by {flip}"
+            );
         }
     }
 }
@@ -83,7 +92,10 @@ proptest! {
             bytes[word + at % 8] = value;
         }
         let forged = super::super::codec::forge_checks(&bytes);
-        if let Ok(run) = Run::decode(&forged) {
+        let owned = Run::decode_owned(forged.clone());
+        let borrowed = Run::decode(&forged);
+        prop_assert_eq!(owned.as_ref().err(), borrowed.as_ref().err());
+        if let Ok(run) = borrowed {
             prop_assert_eq!(run.entries().count(), run.len());
             let half = *run.range().start()..=*run.range().start() / 2 + run.range().end() / 2;
             _ = run.slice(&half);

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
+/// The fault points that only this target has; each is visited in error and in abort mode.
+const POINTS: [&str; 2] = ["postgres.commit.before", "postgres.commit.after"];
 const HELLOS: &str = "SELECT * FROM hello ORDER BY id";
 
 impl Database {
@@ -366,10 +368,43 @@ fn a_commit_is_made_again_until_it_is_answered() {
 #[test]
 fn a_fault_at_a_commit_does_no_harm() {
     let test = "sink::postgres::tests::tenure::a_commit_is_made_again_until_it_is_answered";
-    for point in ["postgres.commit.before", "postgres.commit.after"] {
+    for point in POINTS {
         let order = format!("{point}=error");
         let port = ("HEADWATER_TEST_POSTGRES_PORT", "25434");
         let variables = [("HEADWATER_FAULT", order.as_str()), port];
         assert!(holds_with(test, &variables), "{point}");
+    }
+}
+
+/// What tells this binary to be a run; its value is the database's URL.
+const CHILD: &str = "HEADWATER_TEST_POSTGRES_RUN";
+
+/// Not a test: a run that dies of its first commit.
+#[test]
+fn a_run_of_its_own() {
+    let Ok(url) = std::env::var(CHILD) else {
+        return;
+    };
+    let sink = sink(&postgres(&url), &[table("public.hello")]);
+    claim(sink.as_ref(), 1);
+    let mut writer = sink.writer(place(1, 0)).unwrap();
+    write(writer.as_mut(), 1, "a").unwrap();
+}
+
+#[test]
+fn a_death_at_a_commit_does_no_harm() {
+    let test = "sink::postgres::tests::tenure::a_run_of_its_own";
+    let left: [&[&str]; 2] = [&[], &["1|a"]];
+    for (point, left) in POINTS.into_iter().zip(left) {
+        let database = Database::new(&point.replace('.', "_"));
+        database.sql(HELLO);
+        let order = format!("{point}=abort");
+        let variables = [("HEADWATER_FAULT", &*order), (CHILD, &*database.url)];
+        assert!(!holds_with(test, &variables), "{point}: it lives");
+        database.take(2, 0, &None);
+        assert_eq!(database.sql(HELLOS), left, "{point}");
+        let mut writer = database.hello().writer(place(2, 0)).unwrap();
+        write(writer.as_mut(), 1, "a").unwrap();
+        assert_eq!(database.sql(HELLOS), ["1|a"], "{point}");
     }
 }

@@ -1,0 +1,224 @@
+//! What a run of a case goes on from: nothing, or the newest checkpoint of a store in memory, begun
+//! exactly as `headwater run` begins ([`begin::lead`]).
+//!
+//! It cannot take a checkpoint by itself: none is due until one is asked for.
+
+use headwater::begin::{self, Terms};
+use headwater::checkpoint::manifest::PartitionState;
+use headwater::checkpoint::{self, Checkpoints, Resumed};
+use headwater::config::Config;
+use headwater::error::{Error, ErrorKind};
+use headwater::failure::Failures;
+use headwater::job::{Panel, Partitions};
+use headwater::key::KeyGate;
+use headwater::sink::{Place, ReplaySafety, RowForm, Sink, WriteError, Writer};
+use headwater::store::Store;
+use headwater::table::Table;
+use headwater::topic::Assignment;
+use headwater::topic::memory::MemoryTopics;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+const JOB: &str = "case";
+/// Long enough for a busy machine; a second instance looks for a third of it.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// What a run starts from.
+pub(crate) struct Ground {
+    pub(crate) partitions: Partitions,
+    pub(crate) secret: [u8; 16],
+    /// Where logical time goes on.
+    pub(crate) from_ms: u64,
+    pub(crate) gate: KeyGate,
+    pub(crate) resumed: Resumed,
+    pub(crate) checkpoints: Option<Checkpoints>,
+    pub(crate) panel: Arc<Panel>,
+    pub(crate) failures: Arc<Failures>,
+    pub(crate) claims: Arc<Claims>,
+}
+
+impl Ground {
+    /// A job without checkpoints, on topics of so many partitions; the same every time.
+    pub(crate) fn bare(tables: &[Table], partitions: [usize; 2]) -> Ground {
+        let assigned = |topic: &str, count: usize| {
+            let assignment = |partition| Assignment {
+                topic: topic.to_owned(),
+                partition,
+                next_offset: 0,
+            };
+            (0..).take(count).map(assignment).collect()
+        };
+        Ground {
+            partitions: Partitions {
+                mutations: assigned("M", partitions[0]),
+                snapshot: assigned("S", partitions[1]),
+            },
+            secret: [7; 16],
+            from_ms: 0,
+            gate: KeyGate::new(tables),
+            resumed: Resumed::default(),
+            checkpoints: None,
+            panel: Arc::default(),
+            failures: Arc::default(),
+            claims: Arc::default(),
+        }
+    }
+}
+
+/// The store of a case.
+pub(crate) struct Durable {
+    store: Store,
+    config: Config,
+}
+
+impl Durable {
+    pub(crate) fn new(tick_ms: u64) -> Durable {
+        let mut config = Config::default();
+        JOB.clone_into(&mut config.job.job);
+        config.limits.tick_ms = tick_ms;
+        config.checkpoint.lease = LEASE;
+        let store = Store::memory();
+        Durable { store, config }
+    }
+
+    /// Begins a run on what is there.
+    pub(crate) fn begin(
+        &self,
+        tables: &[Table],
+        topics: &MemoryTopics,
+        workers: usize,
+    ) -> Result<Ground, Error> {
+        let (failures, panel) = (Arc::<Failures>::default(), Arc::<Panel>::default());
+        let claims = Arc::<Claims>::default();
+        let begun = begin::lead(&Terms {
+            config: &self.config,
+            tables,
+            topics,
+            sink: &*claims,
+            store: &self.store,
+            workers,
+            failures: &failures,
+            from_checkpoint: None,
+            accept_partitions: None,
+        })?;
+        let manifest = begun.manifest;
+        let gate = KeyGate::new(tables);
+        gate.restore(&manifest.shapes);
+        let uploads = checkpoint::start_uploads(
+            self.store.clone(),
+            JOB,
+            manifest.incarnation,
+            Arc::clone(&panel),
+            Arc::clone(&failures),
+        )?;
+        Ok(Ground {
+            partitions: begin::partitions(&manifest),
+            secret: manifest.secret().expect("16 bytes"),
+            from_ms: manifest.time.now_ms,
+            gate,
+            resumed: checkpoint::resume(&self.store, &manifest, 0..workers, workers)?,
+            checkpoints: Some(Checkpoints {
+                store: self.store.clone(),
+                base: manifest,
+                interval_ms: u64::MAX,
+                kept: 3,
+                lease: Some(begun.lease),
+                sink: claims.clone(),
+                uploads,
+            }),
+            panel,
+            failures,
+            claims,
+        })
+    }
+
+    /// Another process of the job, while one lives: must be refused, and says so.
+    pub(crate) fn second_instance(
+        &self,
+        tables: &[Table],
+        topics: &MemoryTopics,
+    ) -> Result<(), String> {
+        match self.begin(tables, topics, 1) {
+            Ok(_) => Err("a second instance of the job was let in".to_owned()),
+            Err(error)
+                if error.kind == ErrorKind::Refused && error.text.contains("runs already") =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(format!("a second instance ended otherwise: {error}")),
+        }
+    }
+
+    /// Where the newest checkpoint goes on.
+    pub(crate) fn offsets(&self) -> Vec<PartitionState> {
+        let newest = checkpoint::latest(&self.store, JOB).expect("in memory");
+        newest.map(|newest| newest.offsets).unwrap_or_default()
+    }
+}
+
+/// The target as far as checkpoints go: told of each before its manifest is made, that is between
+/// its two durable steps, and there it can be held.
+#[derive(Default)]
+pub(crate) struct Claims {
+    hold: Mutex<Hold>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Hold {
+    #[default]
+    No,
+    /// The next checkpoint waits.
+    Next,
+    Waiting,
+    /// The run is dead.
+    Dead,
+}
+
+impl Claims {
+    pub(crate) fn hold_next(&self) {
+        *self.hold.lock().expect("not poisoned") = Hold::Next;
+    }
+
+    pub(crate) fn waiting(&self) -> bool {
+        *self.hold.lock().expect("not poisoned") == Hold::Waiting
+    }
+
+    /// The run that has it is dead: what waited never goes on.
+    pub(crate) fn kill(&self) {
+        *self.hold.lock().expect("not poisoned") = Hold::Dead;
+        self.changed.notify_all();
+    }
+}
+
+impl Sink for Claims {
+    fn replay_safety(&self) -> ReplaySafety {
+        ReplaySafety::Safe
+    }
+
+    fn row_form(&self) -> RowForm {
+        RowForm::Whole
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn note_checkpoint(&self, _number: u64) -> Result<(), WriteError> {
+        let mut hold = self.hold.lock().expect("not poisoned");
+        if *hold == Hold::Next {
+            *hold = Hold::Waiting;
+        }
+        while *hold == Hold::Waiting {
+            hold = self.changed.wait(hold).expect("not poisoned");
+        }
+        match *hold {
+            Hold::Dead => Err(WriteError::Fatal(Error::failed("the run is dead"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn writer(&self, _place: Place) -> Result<Box<dyn Writer>, Error> {
+        Err(Error::failed("rows go to the target in memory"))
+    }
+}
