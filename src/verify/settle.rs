@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(looks((1, 2), &[(3, 1, 1)]), Verdict::Equal);
         assert_eq!(looks((0, 2), &[(3, 0, 0)]), Verdict::Equal);
         // Each look finds the target at a state that the source had.
-        let moving = |n| (n * 5, n + 2, n + 1);
+        let moving = |n: u64| (n * 5, n + 2, n + 1);
         let all: Vec<_> = (1..=8).map(moving).collect();
         assert_eq!(looks((2, 1), &all[..7]), Verdict::Wait);
         assert_eq!(looks((2, 1), &all), Verdict::Moving);
