@@ -230,7 +230,9 @@ impl Report {
                 .line(format!("missing    {}", sum(|table| table.missing.count)))
                 .line(format!("extra      {}", sum(|table| table.extra.count)))
                 .line(format!("different  {}", sum(|table| table.different.count)))
-                .line("A new generation heals missing and different rows. Extra rows are healed by no READ:")
+                .line(
+                    "A new generation heals missing and different rows. No READ heals extra rows:",
+                )
                 .line("delete them by hand, or rebuild into an empty target."),
         )
     }

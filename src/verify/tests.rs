@@ -237,7 +237,8 @@ fn other_orders_of_text_lose_nothing() {
                 FROM generate_series(1, 3000) AS n;";
     let create = |collation: &str| {
         format!(
-            "CREATE TABLE t (k text COLLATE \"{collation}\", r int, v int, PRIMARY KEY (k, r));{rows}"
+            "CREATE TABLE t (k text COLLATE \"{collation}\", r int, v int,
+             PRIMARY KEY (k, r));{rows}"
         )
     };
     source.sql(&create("en-x-icu"));
@@ -339,7 +340,7 @@ fn a_live_table_has_no_stable_difference() {
                 &table("public.hello"),
                 &source.url,
                 &to,
-                &args(1_500),
+                &args(2_500),
             ));
         }
         stop.store(true, Ordering::Relaxed);
