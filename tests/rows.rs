@@ -4,6 +4,7 @@
 //! It cannot see PostgreSQL: the tests beside `src/verify.rs` do, and `tests/e2e`.
 
 #[path = "support/binary.rs"]
+#[expect(dead_code, reason = "shared by several tests")]
 mod binary;
 
 use binary::{Bench, HELLO, Record, SQLITE, hello};
@@ -77,8 +78,7 @@ fn verify_ends_with_0_when_equal_and_4_when_not() {
 
 /// Markers expire before the READs come: the run is unsafe, and the quarantine holds exactly the
 /// READs of the keys at risk.
-#[test]
-fn the_quarantine_of_a_forced_expiry_is_listed_exported_and_signalled() {
+fn unsafe_run() -> Bench {
     let bench = Bench::new();
     bench.topic("app.public.hello", 2);
     bench.topic("snap_g1.public.hello", 2);
@@ -114,7 +114,12 @@ fn the_quarantine_of_a_forced_expiry_is_listed_exported_and_signalled() {
         bench.rows().values().all(|greeting| greeting == "new"),
         "nothing stale was written"
     );
+    bench
+}
 
+#[test]
+fn the_quarantine_of_a_forced_expiry_is_listed_and_exported() {
+    let bench = unsafe_run();
     let list = bench.run(&["quarantine", "ls", "--json"]).with(0).json();
     assert_eq!(
         (&list["records"], &list["keys"]),
@@ -148,7 +153,11 @@ fn the_quarantine_of_a_forced_expiry_is_listed_exported_and_signalled() {
     )
     .expect("copied");
     assert_eq!(bench.run(&["quarantine", "export"]).with(0).out, export);
+}
 
+#[test]
+fn the_keys_in_quarantine_are_signalled() {
+    let bench = unsafe_run();
     let signal = bench
         .run(&["quarantine", "signal", "--keys-max", "15"])
         .with(0)
