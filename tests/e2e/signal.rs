@@ -17,7 +17,7 @@ use crate::connect::Connect;
 use crate::kafka::Kafka;
 use crate::postgres::Postgres;
 use crate::services::wait_until;
-use crate::{alone, services};
+use crate::{alone, records, services};
 
 const DATABASE: &str = "signals";
 const ROWS: u64 = 500;
@@ -97,7 +97,7 @@ fn debezium_reads_exactly_the_keys_in_quarantine_again() {
 fn expect(kafka: &Kafka, topic: &str, times: usize) {
     wait_until("the READs of the signals", WAIT_MAX, || {
         let mut found: BTreeMap<(u64, String), usize> = BTreeMap::new();
-        kafka.values(topic, |key, value| {
+        records::values(kafka, topic, |key, value| {
             let value: Value = serde_json::from_slice(value).expect("an envelope");
             assert_eq!(value["op"], "r", "{value}");
             let key: Value = serde_json::from_slice(key).expect("a key");
