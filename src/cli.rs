@@ -4,8 +4,10 @@
 //! 2 before anything was opened.
 
 mod args;
+mod rows;
 mod verbs;
 
+pub use rows::{QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via};
 pub use verbs::{config, init, note, report, say};
 
 use crate::config::{Init, Origin};
@@ -27,6 +29,10 @@ pub enum Command {
     Check(CheckArgs),
     /// End the snapshot.
     EndSnapshot(EndSnapshotArgs),
+    /// Compare the target with the source.
+    Verify(VerifyArgs),
+    /// Look at READs that may be stale.
+    Quarantine(QuarantineArgs),
     /// Look at the checkpoints.
     Checkpoint(CheckpointArgs),
     /// Write a first configuration.

@@ -19,6 +19,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Check(args) => headwater::check::check(&args),
         Command::Checkpoint(args) => headwater::checkpoint_cli::checkpoint(&args),
         Command::EndSnapshot(args) => headwater::end_snapshot::end_snapshot(&args),
+        Command::Verify(args) => headwater::verify::verify(&args),
+        Command::Quarantine(args) => headwater::quarantine::quarantine(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

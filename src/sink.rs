@@ -28,7 +28,7 @@ pub mod queue;
 pub mod replay;
 pub mod settings;
 pub mod sqlite;
-mod target;
+pub(crate) mod target;
 
 use crate::error::Error;
 use headwater_operators::record::{Op, RecordRef};

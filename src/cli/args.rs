@@ -2,7 +2,7 @@
 
 use super::{
     CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
-    InitArgs, RunArgs,
+    InitArgs, RunArgs, rows,
 };
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
@@ -44,6 +44,12 @@ enum Verb {
     /// Say that the snapshot is complete: end every partition of the snapshot topics
     #[command(after_help = EXIT_CODES)]
     EndSnapshot(EndSnapshot),
+    /// Compare the target with the source, row by row
+    #[command(after_help = EXIT_CODES)]
+    Verify(rows::Verify),
+    /// Look at the READs that may be stale, and have them read again
+    #[command(after_help = EXIT_CODES)]
+    Quarantine(rows::Quarantine),
     /// Look at the checkpoints of the job, and change nothing
     #[command(subcommand, after_help = EXIT_CODES)]
     Checkpoint(Checkpoint),
@@ -56,7 +62,7 @@ enum Verb {
 }
 
 #[derive(Args)]
-struct Source {
+pub(super) struct Source {
     /// The configuration [default: headwater.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -242,6 +248,8 @@ impl Cli {
                 generation: end.generation,
                 again: end.again,
             }),
+            Verb::Verify(verify) => Command::Verify(verify.command()),
+            Verb::Quarantine(quarantine) => Command::Quarantine(quarantine.command()),
             Verb::Checkpoint(checkpoint) => Command::Checkpoint(checkpoint.args()),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
@@ -251,7 +259,7 @@ impl Cli {
 }
 
 impl Source {
-    fn origin(self) -> Origin {
+    pub(super) fn origin(self) -> Origin {
         Origin {
             path: self.config,
             sets: self.set,

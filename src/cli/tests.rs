@@ -203,3 +203,24 @@ fn demo_check_config() {
     assert!(matches!(command("headwater config -c x"), Command::Config(o) if o.path.is_some()));
     assert!(matches!(command("headwater --version"), Command::Say(text) if text.contains("0.")));
 }
+
+#[test]
+fn verbs_about_rows_have_their_defaults() {
+    let Command::Verify(args) = command("headwater verify") else {
+        panic!("not verify")
+    };
+    assert_eq!((args.lag, args.keys_max), (Duration::from_secs(30), 10));
+    assert!(!args.show_values && !args.json && args.tables.is_empty());
+    let Command::Verify(args) = command("headwater verify --lag 2m --table a --table b") else {
+        panic!("not verify")
+    };
+    assert_eq!((args.lag, args.tables.len()), (Duration::from_secs(120), 2));
+    refused("headwater verify --lag soon", "--lag");
+    refused("headwater quarantine", "a command is missing");
+    refused("headwater quarantine signal --keys-max 0", "1 or more");
+    refused("headwater quarantine signal --type full", "incremental");
+    assert!(matches!(
+        command("headwater quarantine ls --table public.hello -c a.toml"),
+        Command::Quarantine(_)
+    ));
+}

@@ -69,8 +69,9 @@ section! {
         heartbeat: Option<String> = None, Later;
         /// Kafka Connect, asked for the offsets of its connectors.
         connect: Option<ConnectConfig> = None, Later;
-        /// The source database, asked for its position and slot only.
-        database: Option<Secret> = None, Later;
+        /// The source database, `postgres://…` or an SQLite file: `headwater verify` compares its
+        /// rows with the target.
+        database: Option<Secret> = None, Built;
     }
 }
 

@@ -7,9 +7,9 @@
 //!
 //! It cannot speak TLS yet: a URL with `sslmode=require` is refused.
 
-mod catalogue;
+pub(crate) mod catalogue;
 mod home;
-mod limits;
+pub(crate) mod limits;
 mod sql;
 mod tenure;
 mod write;
@@ -94,7 +94,7 @@ fn tag(job: &str) -> String {
 }
 
 /// Host, port and database.
-fn shown(config: &Config) -> String {
+pub(crate) fn shown(config: &Config) -> String {
     let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(host) => host.clone(),
         #[cfg(unix)]
@@ -115,7 +115,7 @@ fn shown(config: &Config) -> String {
 }
 
 /// The words of an error, with those of its cause; never values of a row.
-fn reason(error: &tokio_postgres::Error) -> String {
+pub(crate) fn reason(error: &tokio_postgres::Error) -> String {
     if let Some(database) = error.as_db_error() {
         return format!("{} ({})", database.message(), database.code().code());
     }
@@ -286,6 +286,6 @@ impl Sink for PostgresSink {
 }
 
 #[cfg(test)]
-mod server;
+pub(crate) mod server;
 #[cfg(test)]
 mod tests;

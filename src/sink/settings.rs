@@ -185,7 +185,7 @@ impl SinkSettings {
     }
 
     /// The name of a table at the target.
-    pub(super) fn target_name<'a>(&'a self, table: &'a Table) -> &'a str {
+    pub fn target_name<'a>(&'a self, table: &'a Table) -> &'a str {
         if let Some(name) = self.names.get(&table.name) {
             return name;
         }

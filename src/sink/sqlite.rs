@@ -8,7 +8,7 @@
 //! cannot: declare such a column TEXT. It cannot end a process that was stopped amid a transaction:
 //! a takeover waits for it.
 
-mod catalogue;
+pub(crate) mod catalogue;
 mod tenure;
 
 use super::column::{Cell, cell};

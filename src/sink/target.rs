@@ -14,35 +14,35 @@ use std::collections::HashMap;
 
 /// A column of a target.
 #[derive(Clone, Debug)]
-pub(super) struct TargetColumn {
-    pub(super) name: String,
-    pub(super) kind: Kind,
+pub(crate) struct TargetColumn {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
     /// The type as the target spells it in a cast.
-    pub(super) type_name: String,
+    pub(crate) type_name: String,
     /// Computed by the target: never written.
-    pub(super) generated: bool,
+    pub(crate) generated: bool,
 }
 
 /// A table of a target.
 #[derive(Clone, Debug)]
-pub(super) struct TargetTable {
+pub(crate) struct TargetTable {
     /// As in the configuration, for messages.
-    pub(super) source: String,
+    pub(crate) source: String,
     /// As the target knows it, for messages.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// As it stands in SQL, quoted.
-    pub(super) sql: String,
-    pub(super) columns: Vec<TargetColumn>,
+    pub(crate) sql: String,
+    pub(crate) columns: Vec<TargetColumn>,
     /// Indices of the primary key's columns.
-    pub(super) key: Vec<usize>,
+    pub(crate) key: Vec<usize>,
     /// Names of unique constraints and indexes beyond the primary key.
-    pub(super) unique: Vec<String>,
-    pub(super) is_empty: bool,
+    pub(crate) unique: Vec<String>,
+    pub(crate) is_empty: bool,
 }
 
 impl TargetTable {
     /// Names of the primary key's columns.
-    pub(super) fn key_names(&self) -> Vec<&str> {
+    pub(crate) fn key_names(&self) -> Vec<&str> {
         self.key
             .iter()
             .map(|index| self.columns[*index].name.as_str())
@@ -51,7 +51,7 @@ impl TargetTable {
 }
 
 /// A name in double quotes.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -122,6 +122,11 @@ impl Benchmark {
         self.services.folder().join(self.name)
     }
 
+    /// Where the source database is.
+    pub(crate) fn source_url(&self) -> String {
+        self.postgres.url(self.name)
+    }
+
     /// Runs statements in the source database.
     pub(crate) fn sql(&self, statements: &str) -> String {
         self.postgres.sql(self.name, statements)

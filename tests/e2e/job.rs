@@ -30,7 +30,7 @@ pub(crate) struct Layout {
 
 /// A `headwater run --once`, started as often as the test wants.
 pub(crate) struct Job {
-    /// Name of the job, of its sink database, and of the schema that shows its table.
+    /// Name of the job and of its sink database.
     pub(crate) name: &'static str,
     folder: PathBuf,
     starts: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Counts {
 /// Rows in which the sink differs from the source. All zero: the sets are equal.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// Rows of the sink EXCEPT source, and of the source EXCEPT sink, together.
+    /// Keys with any difference.
     pub(crate) rows: u64,
     /// Keys that both have, with different greetings.
     pub(crate) stale: u64,
@@ -221,31 +221,34 @@ impl Job {
         }
     }
 
-    /// Compares the sink's table with the source's, in SQL.
-    pub(crate) fn difference(&self, benchmark: &Benchmark) -> Difference {
-        let sink = format!("{}.hello", self.name);
-        let source = "public.hello";
-        let number = |query: &str| benchmark.number(query);
+    /// Compares the sink's table with the source's, as a person would: `headwater verify`.
+    pub(crate) fn difference(&self) -> Difference {
+        let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
+            .args(["verify", "--json", "--lag", "2s"])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .output()
+            .expect("cargo built the binary");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            matches!(output.status.code(), Some(0 | 4)),
+            "verify of `{}` failed: {said}",
+            self.name
+        );
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("the report is not one JSON object: {error}: {said}"));
+        let count = |value: &Value| value.as_u64().expect("a count");
+        let table = &report["tables"][0];
+        assert!(
+            count(&table["source_rows"]) > 0,
+            "nothing was compared: {report}"
+        );
+        assert_eq!(table["moving"], 0, "nobody writes any more: {report}");
         Difference {
-            rows: number(&format!(
-                "select count(*) from (
-                   (select id, greeting from {sink} except select id, greeting from {source})
-                   union all
-                   (select id, greeting from {source} except select id, greeting from {sink})
-                 ) as difference"
-            )),
-            stale: number(&format!(
-                "select count(*) from {sink} as k join {source} as s using (id)
-                 where k.greeting is distinct from s.greeting"
-            )),
-            resurrected: number(&format!(
-                "select count(*) from {sink} as k
-                 where not exists (select from {source} as s where s.id = k.id)"
-            )),
-            missing: number(&format!(
-                "select count(*) from {source} as s
-                 where not exists (select from {sink} as k where k.id = s.id)"
-            )),
+            rows: count(&report["differing_rows"]),
+            stale: count(&table["different"]["count"]),
+            resurrected: count(&table["extra"]["count"]),
+            missing: count(&table["missing"]["count"]),
         }
     }
 }
@@ -296,23 +299,11 @@ impl Difference {
     }
 }
 
-/// A database for the sink, whose table the source database sees in a schema of the same name.
+/// A database for the sink.
 fn create_sink(benchmark: &Benchmark, name: &str) {
-    let Benchmark { postgres, .. } = benchmark;
     benchmark.sql(&format!("create database {name}"));
-    postgres.sql(
-        name,
-        "create table public.hello (id int primary key, greeting text)",
-    );
-    benchmark.sql(&format!(
-        "create extension if not exists postgres_fdw;
-         create server {name} foreign data wrapper postgres_fdw
-           options (host '127.0.0.1', port '{}', dbname '{name}', fetch_size '10000');
-         create user mapping for postgres server {name} options (user 'postgres');
-         create schema {name};
-         import foreign schema public limit to (hello) from server {name} into {name};",
-        postgres.port
-    ));
+    let table = "create table public.hello (id int primary key, greeting text)";
+    benchmark.postgres.sql(name, table);
 }
 
 fn config_toml(benchmark: &Benchmark, name: &str) -> String {
@@ -327,6 +318,9 @@ name      = "public.hello"
 mutations = "{}"
 snapshot  = "{}"
 
+[source]
+database = "{}"
+
 [sink]
 kind = "postgres"
 url  = "{}"
@@ -334,6 +328,7 @@ url  = "{}"
         benchmark.services.bootstrap_servers(),
         benchmark.mutations(),
         benchmark.snapshot(),
+        benchmark.source_url(),
         benchmark.postgres.url(name)
     )
 }

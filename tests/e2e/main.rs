@@ -17,6 +17,7 @@ mod job;
 mod range;
 mod records;
 mod restarts;
+mod signal;
 
 #[path = "../support/connect.rs"]
 mod connect;
@@ -106,8 +107,8 @@ fn the_sink_equals_the_source_and_without_markers_it_does_not() {
     let limit = Duration::from_secs(2 * seconds + 60);
     let summary = healthy.summary(limit);
     let sick_summary = sick.summary(limit);
-    let difference = healthy.difference(&benchmark);
-    let sick_difference = sick.difference(&benchmark);
+    let difference = healthy.difference();
+    let sick_difference = sick.difference();
     publish(
         "e2e-report.json",
         &json!({

@@ -380,7 +380,7 @@ impl Outcome {
                     + count(&summary["reads_dropped"]["marker"]),
                 restored: scenario.killed.restored + scenario.job.counts().restored,
             },
-            difference: scenario.job.difference(scenario.benchmark),
+            difference: scenario.job.difference(),
             polls: seen.polls,
             reconnects: seen.reconnects,
             changes: seen.changes,

@@ -37,7 +37,7 @@ const RIGHTS: &str = "
      WHERE NOT has_table_privilege(to_regclass($1), r)";
 
 /// `schema.table` or `table`, as it stands in SQL.
-pub(super) fn sql_name(name: &str) -> String {
+pub(crate) fn sql_name(name: &str) -> String {
     match name.split_once('.') {
         Some((schema, table)) => format!("{}.{}", quoted(schema), quoted(table)),
         None => quoted(name),
@@ -117,7 +117,7 @@ fn column(row: &Row) -> TargetColumn {
 }
 
 /// What a type holds; `modifier` is the precision of times.
-fn kind(name: &str, modifier: i32) -> Kind {
+pub(crate) fn kind(name: &str, modifier: i32) -> Kind {
     if let Some(element) = name.strip_suffix("[]") {
         return Kind::Array(Box::new(kind(element, modifier)));
     }

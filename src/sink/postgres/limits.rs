@@ -20,7 +20,7 @@ const KEEPALIVES_RETRIES: u32 = 4;
 const STATEMENT_TIMEOUT: &str = "5min";
 
 /// Puts the limits that `url` does not set.
-pub(super) fn put(config: &mut Config, url: &str) {
+pub(crate) fn put(config: &mut Config, url: &str) {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }

@@ -19,8 +19,8 @@ fn port() -> u16 {
 static RUNNING: Mutex<(usize, Option<String>)> = Mutex::new((0, None));
 
 /// One database of the server, for one test.
-pub(super) struct Database {
-    pub(super) url: String,
+pub(crate) struct Database {
+    pub(crate) url: String,
 }
 
 fn services() -> PathBuf {
@@ -41,7 +41,7 @@ fn folder() -> PathBuf {
 
 impl Database {
     /// A new, empty database.
-    pub(super) fn new(name: &str) -> Database {
+    pub(crate) fn new(name: &str) -> Database {
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if running.0 == 0 {
             let mut command = Command::new(services());
@@ -67,7 +67,7 @@ impl Database {
     }
 
     /// Runs statements; the rows of the last, columns joined by `|`.
-    pub(super) fn sql(&self, text: &str) -> Vec<String> {
+    pub(crate) fn sql(&self, text: &str) -> Vec<String> {
         let runtime = super::runtime().unwrap();
         let messages = runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();

@@ -7,7 +7,7 @@ use crate::sink::target::{TargetColumn, TargetTable, quoted};
 use rusqlite::{Connection, Result};
 
 /// The table, or nothing when it is not there.
-pub(super) fn read(
+pub(crate) fn read(
     connection: &Connection,
     source: &str,
     name: &str,
@@ -54,7 +54,7 @@ pub(super) fn read(
 }
 
 /// What a declared type holds.
-fn kind(declared: &str) -> Kind {
+pub(crate) fn kind(declared: &str) -> Kind {
     let declared = declared.to_ascii_uppercase();
     let has = |part: &str| declared.contains(part);
     let millis = matches!(precision(&declared), Some(0..=3));
