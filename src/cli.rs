@@ -33,6 +33,10 @@ pub enum Command {
     Config(Origin),
     /// Show the invariant on embedded parts.
     Demo(DemoArgs),
+    /// Say how the job does.
+    Status(StatusArgs),
+    /// Wait until the job has caught up.
+    WaitReady(WaitReadyArgs),
 }
 
 /// `headwater run`.
@@ -87,6 +91,24 @@ pub struct CheckArgs {
     pub origin: Origin,
     /// The findings are one JSON object on stdout.
     pub json: bool,
+}
+
+/// `headwater status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// The status document on stdout.
+    pub json: bool,
+}
+
+/// `headwater wait-ready`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitReadyArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// For how long.
+    pub timeout: Duration,
 }
 
 /// `headwater init`.

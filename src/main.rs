@@ -18,6 +18,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Run(args) => headwater::run::run(&args),
         Command::Check(args) => headwater::check::check(&args),
         Command::EndSnapshot(args) => headwater::end_snapshot::end_snapshot(&args),
+        Command::Status(args) => headwater::control::status(&args),
+        Command::WaitReady(args) => headwater::control::wait_ready(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

@@ -1,6 +1,9 @@
 //! What clap reads, and the checks between flags. Nothing outside this module sees it.
 
-use super::{CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs};
+use super::{
+    CheckArgs, ClusterArgs, Command, DemoArgs, EndSnapshotArgs, InitArgs, RunArgs, StatusArgs,
+    WaitReadyArgs,
+};
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
@@ -41,6 +44,12 @@ enum Verb {
     /// Say that the snapshot is complete: end every partition of the snapshot topics
     #[command(after_help = EXIT_CODES)]
     EndSnapshot(EndSnapshot),
+    /// Say how the job does: the verdict first
+    #[command(after_help = EXIT_CODES)]
+    Status(Status),
+    /// Wait until the job has caught up
+    #[command(after_help = EXIT_CODES)]
+    WaitReady(WaitReady),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -122,6 +131,24 @@ struct EndSnapshot {
 }
 
 #[derive(Args)]
+struct Status {
+    #[command(flatten)]
+    source: Source,
+    /// Print the status document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct WaitReady {
+    #[command(flatten)]
+    source: Source,
+    /// How long to wait, then end with 3
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
+    timeout: Duration,
+}
+
+#[derive(Args)]
 struct InitFlags {
     /// The shared topic of live mutations: a Kafka name or file:PATH
     #[arg(long, value_name = "TOPIC")]
@@ -198,6 +225,14 @@ impl Cli {
                 origin: end.source.origin(),
                 generation: end.generation,
                 again: end.again,
+            }),
+            Verb::Status(status) => Command::Status(StatusArgs {
+                origin: status.source.origin(),
+                json: status.json,
+            }),
+            Verb::WaitReady(wait) => Command::WaitReady(WaitReadyArgs {
+                origin: wait.source.origin(),
+                timeout: wait.timeout,
             }),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),

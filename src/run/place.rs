@@ -22,6 +22,19 @@ pub(super) struct Place {
     pub(super) replay: Vec<Applied>,
     /// Shows others that this run lives; only process 0 has it.
     pub(super) lease: Option<Lease>,
+    /// How the run begins; only process 0 knows.
+    pub(super) beginning: Beginning,
+}
+
+/// What a person should know of how a run begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beginning {
+    /// The checkpoint that it goes on from.
+    pub(super) restored_from: Option<u64>,
+    /// Why it is not fenced, if it is not.
+    pub(super) not_fenced: Option<String>,
+    /// What is not proven.
+    pub(super) not_proven: Vec<String>,
 }
 
 impl Place {
@@ -30,8 +43,12 @@ impl Place {
             0 => Some(begin::lead(terms)?),
             _ => None,
         };
+        let beginning = begun
+            .as_ref()
+            .map(|begun| beginning(begun, terms.from_checkpoint));
+        let beginning = beginning.unwrap_or_default();
         if let Some(begun) = &begun {
-            tell(begun);
+            tell(begun, &beginning);
         }
         let cluster = match args.processes {
             1 => None,
@@ -49,6 +66,7 @@ impl Place {
                 manifest,
                 replay,
                 lease: None,
+                beginning,
             });
         };
         if let Some(start) = start {
@@ -59,36 +77,51 @@ impl Place {
             manifest: begun.manifest,
             replay: begun.replay,
             lease: Some(begun.lease),
+            beginning,
         })
     }
 }
 
-/// What a person should know of how the run begins.
-fn tell(begun: &Begun) {
+/// `chosen` is the checkpoint that the person wants to go back to.
+fn beginning(begun: &Begun, chosen: Option<u64>) -> Beginning {
     let manifest = &begun.manifest;
-    if let Fence::None(reason) = &begun.claimed.fence {
+    let unseen = manifest.of(Role::Mutations).filter(|s| s.next_offset > 0);
+    let unseen = unseen.map(|from| {
+        format!(
+            "{}[{}] is read from offset {}; mutations before it are not seen. They must be older \
+             than the snapshot's start minus `retention.start_margin`",
+            from.topic, from.partition, from.next_offset
+        )
+    });
+    Beginning {
+        restored_from: (!begun.fresh).then(|| chosen.unwrap_or(manifest.number - 1)),
+        not_fenced: match &begun.claimed.fence {
+            Fence::None(reason) => Some(reason.clone()),
+            Fence::Fenced => None,
+        },
+        not_proven: unseen.filter(|_| begun.fresh).collect(),
+    }
+}
+
+/// Says it.
+fn tell(begun: &Begun, beginning: &Beginning) {
+    let manifest = &begun.manifest;
+    if let Some(reason) = &beginning.not_fenced {
         cli::note(&format!(
             "not fenced: an older run that still lives could write the target after this one: \
              {reason}"
         ));
     }
-    if !begun.fresh {
+    if let Some(number) = beginning.restored_from {
         let markers: u64 = manifest.markers.runs.iter().map(|run| run.markers).sum();
         cli::note(&format!(
-            "goes on from checkpoint {}: {} ms of job time, {markers} markers; this is \
+            "goes on from checkpoint {number}: {} ms of job time, {markers} markers; this is \
              incarnation {}",
-            manifest.number - 1,
-            manifest.time.now_ms,
-            manifest.incarnation
+            manifest.time.now_ms, manifest.incarnation
         ));
-        return;
     }
-    for from in manifest.of(Role::Mutations).filter(|s| s.next_offset > 0) {
-        cli::note(&format!(
-            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They \
-             must be older than the snapshot's start minus `retention.start_margin`",
-            from.topic, from.partition, from.next_offset
-        ));
+    for what in &beginning.not_proven {
+        cli::note(&format!("not proven: {what}"));
     }
 }
 
