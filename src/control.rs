@@ -198,11 +198,9 @@ fn serve(
     let (stop, stopped) = oneshot::channel();
     let router = router::router(Arc::clone(shared));
     let served = async move {
-        tokio::select! {
-            // It tries again by itself, and never returns.
-            _ = axum::serve(listener, router) => {}
-            _ = stopped => {}
-        }
+        // Dropped with the runtime, as soon as the stop comes: nobody is waited for.
+        let _serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let _ = stopped.await;
     };
     let thread = std::thread::Builder::new().name("control".to_owned());
     let thread = thread

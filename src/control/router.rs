@@ -49,13 +49,11 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
 
 async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let access = &shared.access;
-    let asked = (request.method(), request.uri(), request.headers());
-    let mut response = match admit(access, asked.0, asked.1, asked.2) {
-        Err(refused) => refused,
-        Ok(()) => match elsewhere(access, request.uri()) {
-            Some(answer) => answer,
-            None => next.run(request).await,
-        },
+    let (method, uri) = (request.method(), request.uri());
+    let answer = refusal(access, method, uri, request.headers());
+    let mut response = match answer.or_else(|| elsewhere(access, uri)) {
+        Some(answer) => answer,
+        None => next.run(request).await,
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -67,10 +65,10 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-/// Whether a request is served at all.
-fn admit(access: &Access, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Response> {
+/// Why a request is not served, if it is not.
+fn refusal(access: &Access, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     if access.loopback && !host_is_loopback(uri, headers) {
-        return Err(refused(
+        return Some(refused(
             StatusCode::FORBIDDEN,
             "the Host of the request is not this machine; ask 127.0.0.1 or localhost",
         ));
@@ -78,17 +76,17 @@ fn admit(access: &Access, method: &Method, uri: &Uri, headers: &HeaderMap) -> Re
     let changes = !matches!(*method, Method::GET | Method::HEAD);
     let probe = matches!(uri.path(), "/livez" | "/readyz");
     if !changes && (access.loopback || probe) {
-        return Ok(());
+        return None;
     }
     let Some(token) = &access.token else {
-        return Err(refused(
+        return Some(refused(
             StatusCode::FORBIDDEN,
             "changes need a token, and `control.token_file` is not set",
         ));
     };
     let given = headers.get(header::AUTHORIZATION);
     if token.authorizes(given.and_then(|value| value.to_str().ok())) {
-        return Ok(());
+        return None;
     }
     let text = "the token of `control.token_file` is needed: Authorization: Bearer TOKEN";
     let mut response = refused(StatusCode::UNAUTHORIZED, text);
@@ -96,7 +94,7 @@ fn admit(access: &Access, method: &Method, uri: &Uri, headers: &HeaderMap) -> Re
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, scheme);
-    Err(response)
+    Some(response)
 }
 
 fn host_is_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
@@ -145,7 +143,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn schema() -> Response {
-    ([JSON], SCHEMA).into_response()
+    (json_type(), SCHEMA).into_response()
 }
 
 async fn checkpoints(State(shared): State<Arc<Shared>>) -> Response {
@@ -193,10 +191,10 @@ struct Refused<'a> {
     error: &'a str,
 }
 
-const JSON: (HeaderName, HeaderValue) = (
-    header::CONTENT_TYPE,
-    HeaderValue::from_static("application/json"),
-);
+fn json_type() -> [(HeaderName, HeaderValue); 1] {
+    let kind = HeaderValue::from_static("application/json");
+    [(header::CONTENT_TYPE, kind)]
+}
 
 fn refused(code: StatusCode, error: &str) -> Response {
     json(code, &Refused { error })
@@ -205,7 +203,7 @@ fn refused(code: StatusCode, error: &str) -> Response {
 fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let mut text = serde_json::to_vec_pretty(body).expect("plain data");
     text.push(b'\n');
-    (code, [JSON], text).into_response()
+    (code, json_type(), text).into_response()
 }
 
 #[cfg(test)]

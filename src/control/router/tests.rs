@@ -1,6 +1,6 @@
 //! Who is let in, by address, method, path, `Host` and token.
 
-use super::{Access, admit, elsewhere};
+use super::{Access, elsewhere, refusal};
 use crate::control::listen::Address;
 use crate::control::token::Token;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -26,7 +26,7 @@ fn code(access: &Access, method: Method, path: &str, host: &str, token: &str) ->
         headers.insert(header::AUTHORIZATION, value);
     }
     let uri: Uri = path.parse().expect("a path");
-    let refused = admit(access, &method, &uri, &headers).err();
+    let refused = refusal(access, &method, &uri, &headers);
     refused.map_or(200, |response| response.status().as_u16())
 }
 
