@@ -171,7 +171,9 @@ fn taken(address: &Address, error: &std::io::Error) -> Error {
     Error::failed(format!(
         "the control plane cannot listen on {address} (`control.listen`)"
     ))
-    .line(format!("found     {error}; perhaps this job, or another, runs there"))
+    .line(format!(
+        "found     {error}; perhaps this job, or another, runs there"
+    ))
     .line("Choose another with --set control.listen=127.0.0.1:7071, a free one with port 0,")
     .line("or none with --set control.listen=off.")
 }
