@@ -41,6 +41,10 @@ pub enum Command {
     Config(Origin),
     /// Show the invariant on embedded parts.
     Demo(DemoArgs),
+    /// Say how the job does.
+    Status(StatusArgs),
+    /// Wait until the job has caught up.
+    WaitReady(WaitReadyArgs),
 }
 
 /// `headwater run`.
@@ -127,6 +131,24 @@ pub enum CheckpointVerb {
         /// Which one; the newest when not said.
         number: Option<u64>,
     },
+}
+
+/// `headwater status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// The status document on stdout.
+    pub json: bool,
+}
+
+/// `headwater wait-ready`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitReadyArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// For how long.
+    pub timeout: Duration,
 }
 
 /// `headwater init`.

@@ -423,6 +423,7 @@ impl Coordinator {
             phase,
             snapshot_total: None,
             caught_up: *self.completion.phase() == Phase::CaughtUp,
+            consumed: *self.completion.phase() != Phase::Reading,
             snapshot_partitions: (at_end, of),
             durable_ms: durable.with_frontier(|f| f.first().copied().unwrap_or(now_ms)),
             now_ms,

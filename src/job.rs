@@ -172,6 +172,8 @@ pub struct Shown {
     pub counts: Counts,
     /// Whether everything up to the sampled targets, and all READs, are in the sink.
     pub caught_up: bool,
+    /// Whether all READs up to the ends of their partitions have left the merge.
+    pub consumed: bool,
     /// READs that the snapshot topic holds, once its ends are known.
     pub snapshot_total: Option<u64>,
     /// Words for the phase.

@@ -21,6 +21,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::EndSnapshot(args) => headwater::end_snapshot::end_snapshot(&args),
         Command::Verify(args) => headwater::verify::verify(&args),
         Command::Quarantine(args) => headwater::quarantine::quarantine(&args),
+        Command::Status(args) => headwater::control::status(&args),
+        Command::WaitReady(args) => headwater::control::wait_ready(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

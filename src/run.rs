@@ -10,13 +10,16 @@ mod troubles;
 
 use crate::assemble::{GoesOn, How, assemble};
 use crate::begin::Terms;
-use crate::cli::{self, RunArgs};
+use crate::cli::{self, ClusterArgs, RunArgs};
 use crate::clock::RunningTime;
 use crate::cluster;
 use crate::config::Config;
+use crate::config::choices::TargetNotEmpty;
+use crate::config::units::print_duration;
+use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::job::{Job, Partitions, Shown, topic_names};
+use crate::job::{Finish, Job, Partitions, Settings, Shown, topic_names};
 use crate::launch;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
@@ -30,6 +33,7 @@ use crate::topic::growth::watch_growth;
 use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
+use headwater_operators::retention::KeepMarkers;
 use place::Place;
 use setup::Setup;
 use std::collections::BTreeMap;
@@ -57,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
     cluster::install_abort_on_panic();
     let stop = Stop::on_signals()?;
     let setup = Setup::watch(&stop)?;
+    let control = Control::start(&config, &args.cluster)?;
     let began = Instant::now();
     let tables = config.tables();
     let topics = topics(&config, &tables, args.cluster.workers)?;
@@ -98,6 +103,11 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         // Dropping it would wait for peers, who wait for this process.
         std::mem::forget(place.cluster.take());
     })?;
+    control.attach(
+        &job,
+        sink_watch.clone(),
+        facts(&config, args, &place, &job.settings),
+    );
     let growing = Arc::clone(&job.failures);
     let _growth = watch_growth(
         Arc::clone(&job.topics),
@@ -106,8 +116,44 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         move |error| growing.report(error),
     )?;
     setup.over();
-    execute(&job, place, args, &stop, sink_watch.as_ref())?;
-    finish(&job, args, &stop, began.elapsed())
+    execute(&job, place, args, (&stop, &control), sink_watch.as_ref())?;
+    let stopped = stop.requested() || control.stop_asked();
+    finish(&job, args, stopped, began.elapsed())
+}
+
+/// What the control plane tells of this run.
+fn facts(config: &Config, args: &RunArgs, place: &Place, settings: &Settings) -> Facts {
+    let ClusterArgs {
+        workers, processes, ..
+    } = args.cluster;
+    let mut not_proven = place.beginning.not_proven.clone();
+    if config.sink.target_not_empty == TargetNotEmpty::Accept {
+        not_proven.push(
+            "rows that were in the target before, and whose DELETE nobody saw, may still be \
+             there (`target_not_empty = \"accept\"`)"
+                .to_owned(),
+        );
+    }
+    Facts {
+        job: config.job.job.clone(),
+        tables: config.tables().into_iter().map(|t| t.name).collect(),
+        generation: FIRST_GENERATION.to_owned(),
+        incarnation: place.manifest.incarnation,
+        processes,
+        workers: workers * processes,
+        restored_from: place.beginning.restored_from,
+        not_fenced: place.beginning.not_fenced.clone(),
+        not_proven,
+        rule_off: !settings.rule,
+        keeps: match settings.keep_markers {
+            KeepMarkers::UntilReady { .. } => "kept until ready".to_owned(),
+            KeepMarkers::Ttl { .. } => {
+                format!("kept for {}", print_duration(config.retention.ttl))
+            }
+        },
+        sink_kind: config.sink.kind.word().to_owned(),
+        ends_when_idle: matches!(settings.finish, Finish::Idle { .. }),
+    }
 }
 
 /// Runs the workers and shows what they do.
@@ -115,7 +161,7 @@ fn execute(
     job: &Arc<Job>,
     place: Place,
     args: &RunArgs,
-    stop: &Stop,
+    (stop, control): (&Stop, &Control),
     sink: Option<&SinkWatch>,
 ) -> Result<(), Error> {
     let mut display = match (args.cluster.process, args.tell) {
@@ -127,9 +173,10 @@ fn execute(
     let (mut troubles, mut streams, mut replaying) = (Troubles::default(), false, false);
     let watch = || {
         // Who started this run only to be told of it is gone: nobody would stop it.
-        if stop.requested() || display.unheard() {
+        if stop.requested() || control.stop_asked() || display.unheard() {
             panel.stop();
         }
+        control.look();
         display.show(&progress(&panel.shown()));
         panel.trouble("the target", sink.and_then(retried));
         let now = panel.shown();
@@ -162,11 +209,11 @@ fn retried(sink: &SinkWatch) -> Option<String> {
 }
 
 /// The summary, and what the run is worth.
-fn finish(job: &Job, args: &RunArgs, stop: &Stop, elapsed: Duration) -> Result<(), Error> {
+fn finish(job: &Job, args: &RunArgs, stopped: bool, elapsed: Duration) -> Result<(), Error> {
     let shown = job.panel.shown();
     let first = args.cluster.process == 0;
     let told = i32::from(job.panel.verdict());
-    let interrupted = stop.requested() || told == ErrorKind::Interrupted.exit_code();
+    let interrupted = stopped || told == ErrorKind::Interrupted.exit_code();
     let judged = judge(&shown, &job.settings);
     if first {
         let outcome = match &judged {

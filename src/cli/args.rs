@@ -2,7 +2,7 @@
 
 use super::{
     CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
-    InitArgs, RunArgs, rows,
+    InitArgs, RunArgs, StatusArgs, WaitReadyArgs, rows,
 };
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
@@ -53,6 +53,12 @@ enum Verb {
     /// Look at the checkpoints of the job, and change nothing
     #[command(subcommand, after_help = EXIT_CODES)]
     Checkpoint(Checkpoint),
+    /// Say how the job does: the verdict first
+    #[command(after_help = EXIT_CODES)]
+    Status(Status),
+    /// Wait until the job has caught up
+    #[command(after_help = EXIT_CODES)]
+    WaitReady(WaitReady),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -171,6 +177,24 @@ struct Look {
 }
 
 #[derive(Args)]
+struct Status {
+    #[command(flatten)]
+    source: Source,
+    /// Print the status document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct WaitReady {
+    #[command(flatten)]
+    source: Source,
+    /// How long to wait, then end with 3
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
+    timeout: Duration,
+}
+
+#[derive(Args)]
 struct InitFlags {
     /// The shared topic of live mutations: a Kafka name or file:PATH
     #[arg(long, value_name = "TOPIC")]
@@ -251,6 +275,14 @@ impl Cli {
             Verb::Verify(verify) => Command::Verify(verify.command()),
             Verb::Quarantine(quarantine) => Command::Quarantine(quarantine.command()),
             Verb::Checkpoint(checkpoint) => Command::Checkpoint(checkpoint.args()),
+            Verb::Status(status) => Command::Status(StatusArgs {
+                origin: status.source.origin(),
+                json: status.json,
+            }),
+            Verb::WaitReady(wait) => Command::WaitReady(WaitReadyArgs {
+                origin: wait.source.origin(),
+                timeout: wait.timeout,
+            }),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),

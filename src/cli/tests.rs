@@ -224,3 +224,21 @@ fn verbs_about_rows_have_their_defaults() {
         Command::Quarantine(_)
     ));
 }
+
+#[test]
+fn the_verbs_that_ask_have_their_flags() {
+    let Command::WaitReady(wait) = command("headwater wait-ready") else {
+        panic!("another command")
+    };
+    assert_eq!(wait.timeout, Duration::from_secs(1_800));
+    let Command::WaitReady(wait) = command("headwater wait-ready --timeout 90s -c a.toml") else {
+        panic!("another command")
+    };
+    assert_eq!(wait.timeout, Duration::from_secs(90));
+    assert_eq!(wait.origin.path, Some(PathBuf::from("a.toml")));
+    let Command::Status(status) = command("headwater status --json --set job=x") else {
+        panic!("another command")
+    };
+    assert!(status.json && status.origin.sets == ["job=x"]);
+    refused("headwater wait-ready --timeout soon", "--timeout");
+}

@@ -4,6 +4,7 @@
 
 use super::Config;
 use super::choices::{KeepMarkers, SinkKind};
+use crate::control::Listen;
 use crate::error::Error;
 use crate::store::Place;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     sink(config)?;
     quarantine(config)?;
     checkpoint(config)?;
+    control(config)?;
     limits(config)
 }
 
@@ -234,6 +236,24 @@ fn checkpoint(config: &Config) -> Result<(), Error> {
         return Err(Error::usage("`checkpoint.kept` is 0").line("expected  1 or more"));
     }
     Ok(())
+}
+
+/// Others reach an address that is not loopback: they need the token.
+fn control(config: &Config) -> Result<(), Error> {
+    let control = &config.control;
+    match Listen::parse(&control.listen)? {
+        Listen::At(address) if !address.is_loopback() && control.token_file.is_none() => {
+            Err(Error::usage("`control.token_file` is not set")
+                .line(format!(
+                    "found     control.listen = \"{}\", which other machines may reach",
+                    control.listen
+                ))
+                .line("expected  a file with a token that clients must show, or an address on")
+                .line("loopback, as in listen = \"127.0.0.1:7070\"")
+                .line("(umask 077; head -c 32 /dev/urandom | base64 > FILE) makes one."))
+        }
+        Listen::At(_) | Listen::Off => Ok(()),
+    }
 }
 
 fn limits(config: &Config) -> Result<(), Error> {

@@ -226,10 +226,12 @@ section! {
 section! {
     /// HTTP: status, readiness, metrics, dashboard.
     pub struct ControlConfig {
-        /// Address and port; process p of a cluster listens on port + p.
-        listen: String = "127.0.0.1:7070".to_owned(), Later;
-        /// A file with the token that changes need; required for any other address.
-        token_file: Option<PathBuf> = None, Later;
+        /// Address and port; process p of a cluster listens on port + p. Port 0 takes a free one;
+        /// "off" has none.
+        listen: String = "127.0.0.1:7070".to_owned(), Built;
+        /// A file with the token that changes need, and everything on an address that is not
+        /// loopback. Open to nobody else (mode 600).
+        token_file: Option<PathBuf> = None, Built;
     }
 }
 

@@ -94,11 +94,7 @@ fn the_sample_loads_and_says_what_is_not_built() {
     let properties = config.kafka_properties().expect("no secrets");
     assert_eq!(properties["bootstrap.servers"], "127.0.0.1:9092");
     assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-    for key in [
-        "`source.connect`",
-        "`promote.caught_up`",
-        "`control.listen`",
-    ] {
+    for key in ["`source.connect`", "`promote.caught_up`"] {
         assert!(loaded.notices[0].contains(key), "{:?}", loaded.notices);
     }
     assert!(
@@ -580,4 +576,20 @@ fn a_file_that_is_not_there_says_what_to_do() {
     let error = Config::load(&origin).expect_err("no file");
     assert_eq!(error.kind, ErrorKind::Usage);
     assert!(error.text.contains("/no/such.toml") && error.text.contains("headwater init"));
+}
+
+#[test]
+fn an_open_address_needs_a_token_file() {
+    let with = |listen: &str| with_sets(SMALL, &[&format!("control.listen={listen}")]);
+    for fine in ["off", "127.0.0.1:1", "[::1]:1", "localhost:0"] {
+        good(with(fine)).check().unwrap_or_else(|e| panic!("{e}"));
+    }
+    for open in ["0.0.0.0:7070", "[::]:7070", "db.internal:7070"] {
+        refused(with(open), &["`control.token_file` is not set", open]);
+        let sets = [&*format!("control.listen={open}"), "control.token_file=t"];
+        good(with_sets(SMALL, &sets))
+            .check()
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+    refused(with("7070"), &["`control.listen` is no address"]);
 }

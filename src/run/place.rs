@@ -22,6 +22,19 @@ pub(super) struct Place {
     pub(super) replay: Vec<Applied>,
     /// Shows others that this run lives; only process 0 has it.
     pub(super) lease: Option<Lease>,
+    /// How the run begins; only process 0 knows.
+    pub(super) beginning: Beginning,
+}
+
+/// What a person should know of how a run begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beginning {
+    /// The checkpoint that it goes on from.
+    pub(super) restored_from: Option<u64>,
+    /// Why it is not fenced, if it is not.
+    pub(super) not_fenced: Option<String>,
+    /// What is not proven.
+    pub(super) not_proven: Vec<String>,
 }
 
 impl Place {
@@ -30,8 +43,9 @@ impl Place {
             0 => Some(begin::lead(terms)?),
             _ => None,
         };
+        let beginning = begun.as_ref().map(beginning).unwrap_or_default();
         if let Some(begun) = &begun {
-            tell(begun, terms.sink.keeps_progress());
+            tell(begun, &beginning, terms.sink.keeps_progress());
         }
         let cluster = match args.processes {
             1 => None,
@@ -50,6 +64,7 @@ impl Place {
                 manifest,
                 replay,
                 lease: None,
+                beginning,
             });
         };
         let announced = match start {
@@ -62,6 +77,7 @@ impl Place {
             manifest: begun.manifest,
             replay: begun.replay,
             lease: Some(begun.lease),
+            beginning,
         })
     }
 }
@@ -82,22 +98,41 @@ fn with<T>(
 }
 
 /// What a person should know of how the run begins.
-fn tell(begun: &Begun, keeps_progress: bool) {
+fn beginning(begun: &Begun) -> Beginning {
     let manifest = &begun.manifest;
-    if let Fence::None(reason) = &begun.claimed.fence {
+    let unseen = manifest.of(Role::Mutations).filter(|s| s.next_offset > 0);
+    let unseen = unseen.map(|from| {
+        format!(
+            "{}[{}] is read from offset {}; mutations before it are not seen. They must be older \
+             than the snapshot's start minus `retention.start_margin`",
+            from.topic, from.partition, from.next_offset
+        )
+    });
+    Beginning {
+        restored_from: begun.from.filter(|_| !begun.fresh),
+        not_fenced: match &begun.claimed.fence {
+            Fence::None(reason) => Some(reason.clone()),
+            Fence::Fenced => None,
+        },
+        not_proven: unseen.filter(|_| begun.fresh).collect(),
+    }
+}
+
+/// Says it.
+fn tell(begun: &Begun, beginning: &Beginning, keeps_progress: bool) {
+    let manifest = &begun.manifest;
+    if let Some(reason) = &beginning.not_fenced {
         cli::note(&format!(
             "not fenced: an older run that still lives could write the target after this one: \
              {reason}"
         ));
     }
-    if !begun.fresh {
+    if let Some(number) = beginning.restored_from {
         let markers: u64 = manifest.markers.runs.iter().map(|run| run.markers).sum();
         cli::note(&format!(
-            "goes on from checkpoint {}: {} ms of job time, {markers} markers; this is \
+            "goes on from checkpoint {number}: {} ms of job time, {markers} markers; this is \
              incarnation {}",
-            begun.from.unwrap_or_default(),
-            manifest.time.now_ms,
-            manifest.incarnation
+            manifest.time.now_ms, manifest.incarnation
         ));
         if !begun.replay.is_empty() {
             cli::note(match keeps_progress {
@@ -110,12 +145,8 @@ fn tell(begun: &Begun, keeps_progress: bool) {
         }
         return;
     }
-    for from in manifest.of(Role::Mutations).filter(|s| s.next_offset > 0) {
-        cli::note(&format!(
-            "not proven: {}[{}] is read from offset {}; mutations before it are not seen. They \
-             must be older than the snapshot's start minus `retention.start_margin`",
-            from.topic, from.partition, from.next_offset
-        ));
+    for what in &beginning.not_proven {
+        cli::note(&format!("not proven: {what}"));
     }
 }
 

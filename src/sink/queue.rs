@@ -247,6 +247,11 @@ impl SinkWatch {
     pub fn state(&self) -> SinkState {
         self.0.state()
     }
+
+    /// Folded rows that this process has written.
+    pub fn rows_written(&self) -> u64 {
+        self.0.rows_written.load(Ordering::Relaxed)
+    }
 }
 
 /// The queue of one worker. Dropping it gives up what is not durable yet.
