@@ -10,7 +10,7 @@
 //! It cannot tell a copied store from the original.
 
 use crate::checkpoint::manifest::{
-    FingerprintKey, JobTime, Markers, PartitionState, RetentionState, secret_hex,
+    FingerprintKey, JobTime, Markers, PartitionState, ReadControl, RetentionState, secret_hex,
 };
 use crate::checkpoint::{self, Manifest};
 use crate::cli;
@@ -302,6 +302,9 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         retention: RetentionState::default(),
         markers: Markers::default(),
         generations: Vec::new(),
+        requests: Vec::new(),
+        read_control: ReadControl::default(),
+        events_sent: 0,
         shapes: Vec::new(),
         shards_max: 0,
     })
@@ -313,6 +316,7 @@ fn retention(config: &Config) -> RetentionState {
         KeepMarkers::UntilReady { open_late_max_ms } => (None, Some(open_late_max_ms)),
     };
     RetentionState {
+        ttl_configured_ms: None,
         ttl_ms,
         open_late_max_ms,
         start_margin_ms: run::settings::ms(config.retention.start_margin),

@@ -112,7 +112,7 @@ impl Coordinator {
                 _ => None,
             });
         let frozen = resumed.commands.iter().any(|command| match command {
-            Command::Freeze(ends) => ends.len() == partitions.snapshot.len(),
+            Command::Freeze { ends, .. } => ends.len() == partitions.snapshot.len(),
             _ => false,
         });
         let replaying = resumed.replay.iter().map(|applied| {
@@ -171,6 +171,9 @@ impl Coordinator {
                 generation: 1,
                 tables,
                 opened_at_ms: 0,
+                id: self.generation_id.clone(),
+                topics: Vec::new(),
+                partitions: Vec::new(),
             });
         }
         if let Err(error) = self.compare_keys(observed.reports) {
@@ -294,6 +297,7 @@ impl Coordinator {
                 // Known when everything before the cut was decided.
                 unsafe_reads: 0,
                 late_reads: 0,
+                ..GenerationState::default()
             });
         CutState {
             generations: generations.into_iter().collect(),
@@ -389,10 +393,16 @@ impl Coordinator {
         };
         let Ok(answer) = asked.try_recv() else { return };
         match (answer, role) {
-            (Ok(targets), Role::Snapshot) => commands.push(Command::Freeze(targets)),
+            (Ok(targets), Role::Snapshot) => commands.push(Command::Freeze {
+                generation: 1,
+                ends: targets,
+            }),
             (Ok(targets), Role::Mutations) => {
                 self.completion.targets_sent();
-                commands.push(Command::Target(targets));
+                commands.push(Command::Target {
+                    generation: 1,
+                    targets,
+                });
             }
             // Brokers that are away may come back: the question is asked again.
             (Err(error), role) if error.kind == ErrorKind::Failed => {
@@ -431,6 +441,7 @@ impl Coordinator {
             replaying: !self.replaying.0.is_empty(),
             bad_reads_before: self.bad_reads_before,
             saved: self.checkpointer.as_ref().and_then(|c| c.saved().cloned()),
+            ..Shown::default()
         };
         self.panel.show(shown.clone());
         shown

@@ -283,7 +283,7 @@ impl Feed for TopicFeed {
                 self.generation = *generation;
                 self.start();
             }
-            Command::Freeze(targets) if self.config.role == Role::Snapshot => {
+            Command::Freeze { ends: targets, .. } if self.config.role == Role::Snapshot => {
                 self.ends.set(targets);
                 if let Some(reader) = self.reader.as_mut() {
                     for (index, end) in self.ends.known() {
@@ -291,7 +291,7 @@ impl Feed for TopicFeed {
                     }
                 }
             }
-            Command::Target(targets) if self.config.role == Role::Mutations => {
+            Command::Target { targets, .. } if self.config.role == Role::Mutations => {
                 self.ends.set(targets);
             }
             Command::ReadRate {

@@ -3,9 +3,11 @@
 //! Everything that touches the world is handed in (topics, sink outlets, clock), so that the same
 //! dataflow runs on Kafka, on files, and in a test on a clock that a hand moves.
 
+use crate::checkpoint::manifest::{GenerationState, ReadControl, RetentionState};
 use crate::checkpoint::{BadReads, Checkpoints, Resumed, Saved};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
+use crate::generation::Desk;
 use crate::key::KeyGate;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
@@ -15,6 +17,7 @@ use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,6 +166,8 @@ pub struct Panel {
     verdict: AtomicU8,
     shown: Mutex<Shown>,
     troubles: Mutex<BTreeMap<String, String>>,
+    /// Where requests wait for worker 0.
+    pub desk: Desk,
 }
 
 /// What a running job shows.
@@ -192,6 +197,76 @@ pub struct Shown {
     pub bad_reads_before: BadReads,
     /// The last durable checkpoint of this run.
     pub saved: Option<Saved>,
+    /// Every generation, oldest first.
+    pub generations: Vec<ShownGeneration>,
+    /// What a person should look at.
+    pub alarms: Vec<Alarm>,
+    /// How READs are read, as persons have asked.
+    pub read_control: ReadControl,
+    /// Retention as it is now.
+    pub retention: RetentionState,
+    /// The latest tick of a marker that was forgotten, on any worker.
+    pub forgotten_through_ms: Option<u64>,
+}
+
+/// What a job shows of one generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownGeneration {
+    /// What the next manifest would say.
+    pub state: GenerationState,
+    /// What it waits for; none when it is ready, promoted, or ended.
+    pub waits: Option<Wait>,
+    /// READs of it in this run.
+    pub counts: GenerationCounts,
+    /// Snapshot partitions at their end, of all.
+    pub partitions_at_end: (usize, usize),
+    /// Mutation partitions at their target, of all.
+    pub targets_reached: (usize, usize),
+    /// READs that its snapshot has in all, where that is known.
+    pub reads_total: Option<u64>,
+}
+
+/// READs of one generation in one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationCounts {
+    /// Read from its topics.
+    pub read: u64,
+    /// Emitted.
+    pub emitted: u64,
+    /// Dropped for a marker.
+    pub dropped_marker: u64,
+    /// Dropped because the generation is not open for the table.
+    pub dropped_superseded: u64,
+    /// May be stale: quarantined, emitted all the same, or the end of the job.
+    pub unsafe_reads: u64,
+    /// Behind a frozen end, or older than the generation: quarantined.
+    pub late: u64,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// In words.
+    pub text: String,
+    /// Whether a person must act; else the job, or those it waits for, do.
+    pub person: bool,
+    /// A command to give, if there is one that helps.
+    pub command: Option<String>,
+    /// Whether it may be left alone over night.
+    pub leave_alone: bool,
+}
+
+/// Something that a person should look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alarm {
+    /// Its name, in snake case: what alert rules and the dashboard know it by.
+    pub name: String,
+    /// What is wrong, in words.
+    pub text: String,
+    /// What to do.
+    pub remedy: String,
+    /// Whether it must be acted upon now.
+    pub critical: bool,
 }
 
 impl Shown {

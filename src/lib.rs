@@ -24,6 +24,7 @@ pub mod error;
 pub mod failure;
 pub mod fault;
 pub mod feed;
+pub mod generation;
 pub mod job;
 pub mod key;
 pub mod launch;

@@ -22,6 +22,17 @@ pub struct PartitionTarget {
     pub end: u64,
 }
 
+/// A partition of a snapshot topic and the offset from which it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionStart {
+    /// Topic name.
+    pub topic: String,
+    /// Partition number.
+    pub partition: u32,
+    /// The first offset to read.
+    pub next_offset: u64,
+}
+
 /// What worker 0 tells everyone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
@@ -33,6 +44,20 @@ pub enum Command {
         tables: Vec<u16>,
         /// When its snapshot began, as a tick.
         opened_at_ms: u64,
+        /// The id that its end-of-snapshot records carry.
+        id: String,
+        /// The snapshot topic of each table.
+        topics: Vec<(u16, String)>,
+        /// Every partition of these topics, in one order that all workers share: worker w of n
+        /// reads those at w, w + n, ….
+        partitions: Vec<PartitionStart>,
+    },
+    /// A generation goes on without a table: its READs of it are superseded.
+    DropTable {
+        /// The generation's number.
+        generation: u32,
+        /// The table's.
+        table: u16,
     },
     /// A generation is ready or aborted: its READs are superseded, its markers are not needed.
     Close {
@@ -44,10 +69,20 @@ pub enum Command {
         /// Milliseconds of logical time.
         ttl_ms: u64,
     },
-    /// These are the frozen ends of a snapshot's partitions.
-    Freeze(Vec<PartitionTarget>),
-    /// Mutations must be read up to here before the job has caught up.
-    Target(Vec<PartitionTarget>),
+    /// These are the frozen ends of all partitions of a generation's snapshot.
+    Freeze {
+        /// The generation's number.
+        generation: u32,
+        /// One for each partition.
+        ends: Vec<PartitionTarget>,
+    },
+    /// Mutations must be read up to here before a generation has caught up.
+    Target {
+        /// The generation's number.
+        generation: u32,
+        /// One for each partition of the mutation topics of its tables.
+        targets: Vec<PartitionTarget>,
+    },
     /// READs are read at this rate from now on, or not at all.
     ReadRate {
         /// READs a second over all workers; none: as fast as they come.

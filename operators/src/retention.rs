@@ -77,6 +77,7 @@ impl Retention {
                 generation,
                 tables,
                 opened_at_ms,
+                ..
             } => {
                 // A newer generation of a table replaces the older one for that table.
                 for older in &mut self.open {
@@ -96,8 +97,16 @@ impl Retention {
                     *current = *ttl_ms;
                 }
             }
-            Command::Freeze(_)
-            | Command::Target(_)
+            Command::DropTable { generation, table } => {
+                for open in &mut self.open {
+                    if open.number == *generation {
+                        open.tables.retain(|of| of != table);
+                    }
+                }
+                self.open.retain(|open| !open.tables.is_empty());
+            }
+            Command::Freeze { .. }
+            | Command::Target { .. }
             | Command::Checkpoint { .. }
             | Command::ReadRate { .. }
             | Command::Replayed { .. }
@@ -147,6 +156,9 @@ mod tests {
             generation,
             tables: tables.to_vec(),
             opened_at_ms,
+            id: format!("g{generation}"),
+            topics: Vec::new(),
+            partitions: Vec::new(),
         }
     }
 

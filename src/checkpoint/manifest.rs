@@ -16,6 +16,8 @@
 //!
 //! It cannot tell an older, intact manifest from the newest: the chain does.
 
+use crate::generation::record::Said;
+use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
 use crate::key::KnownShape;
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
@@ -64,6 +66,15 @@ pub struct Manifest {
     pub markers: Markers,
     /// Every generation.
     pub generations: Vec<GenerationState>,
+    /// Requests that were answered last, oldest first.
+    #[serde(default)]
+    pub requests: Vec<Done>,
+    /// How READs are read, as persons have asked.
+    #[serde(default)]
+    pub read_control: ReadControl,
+    /// Transitions that were told outside.
+    #[serde(default)]
+    pub events_sent: u64,
     /// The key shapes of both sides of each table.
     #[serde(default)]
     pub shapes: Vec<KnownShape>,
@@ -156,10 +167,36 @@ pub struct RetentionState {
     pub open_late_max_ms: Option<u64>,
     /// What a snapshot read from a lagging replica may miss.
     pub start_margin_ms: u64,
+    /// The ttl of the configuration at the time when a person set another one, which `ttl_ms` is
+    /// then: it counts until the configuration says something else.
+    #[serde(default)]
+    pub ttl_configured_ms: Option<u64>,
+}
+
+/// A request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Its id.
+    pub id: String,
+    /// What was said.
+    pub answer: Answer,
+}
+
+/// How READs are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadControl {
+    /// Whether none are.
+    pub paused: bool,
+    /// READs a second of the whole job, where a person has set it: `Some(None)` is no limit.
+    #[serde(default)]
+    pub per_second_max: Option<Option<u64>>,
+    /// The marker limit, where a person has set it.
+    #[serde(default)]
+    pub markers_max: Option<u64>,
 }
 
 /// One generation at the cut.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenerationState {
     /// Its number, from 1.
     pub number: u32,
@@ -179,6 +216,45 @@ pub struct GenerationState {
     /// READs behind a frozen end, likewise.
     #[serde(default)]
     pub late_reads: u64,
+    /// The snapshot topic of each table, by number; empty: that of the configuration.
+    #[serde(default)]
+    pub topics: BTreeMap<u16, String>,
+    /// Tables that it goes on without.
+    #[serde(default)]
+    pub dropped_tables: Vec<u16>,
+    /// How far it is.
+    #[serde(default)]
+    pub stage: Stage,
+    /// When it came into which stage, oldest first.
+    #[serde(default)]
+    pub reached: Vec<Reached>,
+    /// When its snapshot began, ms since 1970, and how that is known.
+    #[serde(default)]
+    pub began: Option<(i64, String)>,
+    /// Where its evidence comes from.
+    #[serde(default)]
+    pub sources: Sources,
+    /// READs before the cut.
+    #[serde(default)]
+    pub reads: Vec<ReadsSeen>,
+    /// What notifications have told.
+    #[serde(default)]
+    pub scan: Scan,
+    /// What a person said of its end.
+    #[serde(default)]
+    pub said: Option<Said>,
+    /// What the live connector must pass; known when the ends are frozen.
+    #[serde(default)]
+    pub live_cutoff: Option<Cutoff>,
+    /// Up to where mutations must be read; sampled when the live connector has passed the cutoff.
+    #[serde(default)]
+    pub targets: Vec<PartitionTarget>,
+    /// What persons have accepted: `lag`.
+    #[serde(default)]
+    pub accepted: Vec<String>,
+    /// Its last promotion.
+    #[serde(default)]
+    pub promotion: Option<Promotion>,
 }
 
 impl Manifest {

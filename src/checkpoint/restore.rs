@@ -115,11 +115,19 @@ pub fn resume(
         generation: generation.number,
         tables: generation.tables.clone(),
         opened_at_ms: generation.opened_at_ms,
+        id: generation.id.clone(),
+        topics: Vec::new(),
+        partitions: Vec::new(),
     });
     let frozen = Some(manifest.frozen()).filter(|ends| !ends.is_empty());
     let last = manifest.generations.last();
     Ok(Resumed {
-        commands: opens.chain(frozen.map(Command::Freeze)).collect(),
+        commands: opens
+            .chain(frozen.map(|ends| Command::Freeze {
+                generation: 1,
+                ends,
+            }))
+            .collect(),
         evidence: last.and_then(|generation| generation.evidence.clone()),
         bad_reads: last.map_or_else(BadReads::default, |generation| BadReads {
             unsafe_reads: generation.unsafe_reads,

@@ -103,6 +103,9 @@ fn open(opened_at_ms: u64) -> Command {
         generation: 1,
         tables: vec![0],
         opened_at_ms,
+        id: "g1".to_owned(),
+        topics: Vec::new(),
+        partitions: Vec::new(),
     }
 }
 

@@ -252,6 +252,9 @@ impl Driver<'_> {
             generation: self.opened,
             tables: vec![0],
             opened_at_ms,
+            id: String::new(),
+            topics: Vec::new(),
+            partitions: Vec::new(),
         });
     }
 

@@ -38,6 +38,7 @@ pub(crate) fn manifest() -> Manifest {
             end: Some(9),
         }],
         retention: RetentionState {
+            ttl_configured_ms: None,
             ttl_ms: Some(1000),
             open_late_max_ms: None,
             start_margin_ms: 10,
@@ -71,7 +72,11 @@ pub(crate) fn manifest() -> Manifest {
             evidence: None,
             unsafe_reads: 0,
             late_reads: 0,
+            ..GenerationState::default()
         }],
+        requests: Vec::new(),
+        read_control: super::ReadControl::default(),
+        events_sent: 0,
         shapes: Vec::new(),
         shards_max: 2,
     }
