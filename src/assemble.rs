@@ -7,9 +7,11 @@
 
 use crate::begin::{self, Terms};
 use crate::checkpoint::{self, Checkpoints, Manifest};
-use crate::clock::Continued;
+use crate::clock::{Continued, WallClock};
 use crate::config::Config;
 use crate::error::Error;
+use crate::generation::Sources;
+use crate::generation::witness::Witness;
 use crate::job::{Job, MakeOutlet, Panel, Settings};
 use crate::key::KeyGate;
 use crate::lease::Lease;
@@ -19,6 +21,7 @@ use crate::sink::replay::Replay;
 use crate::sink::{Applied, Sink};
 use crate::topic::Topics;
 use headwater_operators::record::Records;
+use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
 use std::path::{Path, PathBuf};
@@ -46,6 +49,10 @@ pub struct How {
     pub settings: Settings,
     /// Whether checkpoints are taken.
     pub keeps: bool,
+    /// Where evidence of the first generation comes from.
+    pub sources: Sources,
+    /// What is seen outside, at process 0.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// Makes the job, and what watches its target.
@@ -94,7 +101,7 @@ pub fn assemble(
             from_ms: manifest.time.now_ms,
             clock: how.clock,
         }),
-        settings: how.settings,
+        settings: kept(how.settings, &manifest),
         first_worker: how.first_worker,
         secret: manifest.secret().map_err(|error| {
             Error::refused(format!("checkpoint {} cannot be used", manifest.number)).line(error)
@@ -104,8 +111,21 @@ pub fn assemble(
         resumed,
         replay,
         checkpoints,
+        wall: Arc::new(WallClock),
+        sources: how.sources,
+        witness: how.witness,
     };
     Ok((Arc::new(job), sink_watch))
+}
+
+/// With the ttl that a person has set while an earlier run went on.
+fn kept(mut settings: Settings, manifest: &Manifest) -> Settings {
+    if let (KeepMarkers::Ttl { ttl_ms }, Some(set)) =
+        (&mut settings.keep_markers, manifest.retention.ttl_ms)
+    {
+        *ttl_ms = set;
+    }
+    settings
 }
 
 /// Where this run's checkpoints go.

@@ -99,7 +99,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         Some(previous) => resumed(terms, previous)?,
         None => first(terms)?,
     };
-    manifest.retention = retention(terms.config);
+    manifest.retention = retention(terms.config, previous.as_ref().map(|of| &of.retention));
     manifest.number = numbers.last().map_or(1, |newest| newest + 1);
     manifest.incarnation = next_incarnation(terms.store, job, &numbers);
     let shards = terms.workers * terms.sink.shards_a_worker().max(1);
@@ -310,16 +310,26 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
     })
 }
 
-fn retention(config: &Config) -> RetentionState {
-    let (ttl_ms, open_late_max_ms) = match run::settings::keep_markers(config) {
-        KeepMarkers::Ttl { ttl_ms } => (Some(ttl_ms), None),
-        KeepMarkers::UntilReady { open_late_max_ms } => (None, Some(open_late_max_ms)),
-    };
-    RetentionState {
-        ttl_configured_ms: None,
-        ttl_ms,
-        open_late_max_ms,
-        start_margin_ms: run::settings::ms(config.retention.start_margin),
+/// Of the configuration; but a ttl that a person has set while the job ran counts until the
+/// configuration says something else.
+fn retention(config: &Config, previous: Option<&RetentionState>) -> RetentionState {
+    let start_margin_ms = run::settings::ms(config.retention.start_margin);
+    match run::settings::keep_markers(config) {
+        KeepMarkers::Ttl { ttl_ms } => {
+            let set = previous.filter(|of| of.ttl_configured_ms == Some(ttl_ms));
+            RetentionState {
+                ttl_ms: Some(set.and_then(|of| of.ttl_ms).unwrap_or(ttl_ms)),
+                open_late_max_ms: None,
+                start_margin_ms,
+                ttl_configured_ms: set.and_then(|of| of.ttl_configured_ms),
+            }
+        }
+        KeepMarkers::UntilReady { open_late_max_ms } => RetentionState {
+            ttl_ms: None,
+            open_late_max_ms: Some(open_late_max_ms),
+            start_margin_ms,
+            ttl_configured_ms: None,
+        },
     }
 }
 

@@ -5,9 +5,11 @@
 
 use crate::checkpoint::manifest::{GenerationState, ReadControl, RetentionState};
 use crate::checkpoint::{BadReads, Checkpoints, Resumed, Saved};
+use crate::config::choices::{CaughtUp, SourceFinished};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
-use crate::generation::Desk;
+use crate::generation::witness::Witness;
+use crate::generation::{Desk, Sources};
 use crate::key::KeyGate;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
@@ -59,6 +61,37 @@ pub struct Settings {
     pub finish: Finish,
     /// How records are decoded.
     pub decode: DecodeSettings,
+    /// What readiness stands on.
+    pub readiness: Readiness,
+}
+
+/// What readiness stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The weakest evidence that counts for the end of a snapshot.
+    pub source_finished: SourceFinished,
+    /// The weakest evidence that counts for the live connector having passed the cutoff.
+    pub caught_up: CaughtUp,
+    /// For how long a topic must be quiet, where that counts.
+    pub end_settle_ms: u64,
+    /// For how long something past the cutoff must have been seen.
+    pub live_settle_ms: u64,
+    /// How far clocks may be apart.
+    pub clock_skew_max_ms: u64,
+}
+
+impl Default for Readiness {
+    /// For a job on topics that nothing else than the job knows of: a person says when the snapshot
+    /// is complete, and nothing tells what the source has not written yet.
+    fn default() -> Self {
+        Readiness {
+            source_finished: SourceFinished::Counted,
+            caught_up: CaughtUp::Unproven,
+            end_settle_ms: 30_000,
+            live_settle_ms: 5_000,
+            clock_skew_max_ms: 5_000,
+        }
+    }
 }
 
 /// Makes the sink outlet of a worker: worker index, and what wakes its operator.
@@ -97,6 +130,12 @@ pub struct Job {
     pub replay: Arc<Replay>,
     /// Where checkpoints go; none are taken without.
     pub checkpoints: Option<Checkpoints>,
+    /// Wall time, ms since 1970; looked at by worker 0 alone, and never compared with job time.
+    pub wall: Arc<dyn Clock + Send + Sync>,
+    /// Where evidence of the first generation comes from.
+    pub sources: Sources,
+    /// What is seen outside, at process 0.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// The partitions of both roles.

@@ -12,7 +12,6 @@ pub mod checkpoint_cli;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
-pub mod completion;
 pub mod config;
 pub mod control;
 pub mod coordinator;

@@ -97,6 +97,8 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         clock: Arc::new(RunningTime::start()),
         settings: settings::job(&config, args),
         keeps: true,
+        sources: settings::sources(&config),
+        witness: None,
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);
     let (job, sink_watch) = assembled.inspect_err(|_| {

@@ -234,6 +234,9 @@ pub struct GenerationState {
     /// Where its evidence comes from.
     #[serde(default)]
     pub sources: Sources,
+    /// Connect's offsets of its connector as they were before its first READ.
+    #[serde(default)]
+    pub offsets_before: Option<String>,
     /// READs before the cut.
     #[serde(default)]
     pub reads: Vec<ReadsSeen>,

@@ -8,7 +8,9 @@
 //!
 //! It cannot give up a round: a target that is away holds the checkpoint, not the data.
 
-use super::manifest::{GenerationState, Manifest, Markers, PartitionState};
+use super::manifest::{
+    Done, GenerationState, Manifest, Markers, PartitionState, ReadControl, RetentionState,
+};
 use super::part::Part;
 use super::restore::BadReads;
 use super::upload::Uploads;
@@ -48,6 +50,14 @@ pub struct Checkpoints {
 pub struct CutState {
     /// Every generation.
     pub generations: Vec<GenerationState>,
+    /// Requests that were answered, or will be when this is durable.
+    pub requests: Vec<Done>,
+    /// How READs are read.
+    pub read_control: ReadControl,
+    /// How long markers are kept.
+    pub retention: RetentionState,
+    /// What tells topics from others of their name.
+    pub topic_ids: BTreeMap<String, String>,
 }
 
 /// A durable checkpoint.
@@ -88,6 +98,7 @@ pub struct Checkpointer {
     last_ms: u64,
     round: Option<Round>,
     saved: Option<Saved>,
+    durable: Manifest,
 }
 
 impl Checkpointer {
@@ -110,12 +121,23 @@ impl Checkpointer {
             last_ms: checkpoints.base.time.now_ms,
             round: None,
             saved: None,
+            durable: checkpoints.base.clone(),
         })
     }
 
     /// The last durable checkpoint of this run.
     pub fn saved(&self) -> Option<&Saved> {
         self.saved.as_ref()
+    }
+
+    /// The last durable manifest; that of the claim, until this run has made one.
+    pub fn durable(&self) -> &Manifest {
+        &self.durable
+    }
+
+    /// The number of the checkpoint that is begun next.
+    pub fn next_number(&self) -> u64 {
+        self.next
     }
 
     /// Whether a round is under way.
@@ -159,7 +181,8 @@ impl Checkpointer {
 
     /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad`
     /// is what all workers had counted at a tick: only a count from after the moment at which
-    /// everything before the cut was durable has every READ before the cut in it.
+    /// everything before the cut was durable has every READ before the cut in it. Returns whether a
+    /// manifest has become durable.
     ///
     /// # Errors
     /// When this run does not own the job any more, or the target says so.
@@ -167,10 +190,10 @@ impl Checkpointer {
         &mut self,
         (tick, now_ms): (u64, u64),
         durable: impl Fn(u64) -> bool,
-        (counted_at, bad): (u64, BadReads),
-    ) -> Result<(), Error> {
+        (counted_at, bad): (u64, BTreeMap<u32, BadReads>),
+    ) -> Result<bool, Error> {
         let Some(round) = &mut self.round else {
-            return Ok(());
+            return Ok(false);
         };
         if round.durable_at.is_none() && durable(round.tick) {
             round.durable_at = Some(tick);
@@ -178,10 +201,17 @@ impl Checkpointer {
         let counted = round.durable_at.is_some_and(|at| counted_at >= at);
         if !round.writing && counted && round.complete(self.workers) {
             round.writing = true;
-            self.writer.write(round.draft(&self.base, now_ms, bad));
+            self.writer.write(round.draft(&self.base, now_ms, &bad));
         }
-        if let Some(answer) = self.writer.answer() {
-            let Written { bytes_new, bytes } = answer?;
+        let answer = self.writer.answer();
+        let written = answer.is_some();
+        if let Some(answer) = answer {
+            let Written {
+                bytes_new,
+                bytes,
+                manifest,
+            } = answer?;
+            self.durable = *manifest;
             self.saved = Some(Saved {
                 number: round.number,
                 bytes_new,
@@ -191,7 +221,7 @@ impl Checkpointer {
             });
             self.round = None;
         }
-        Ok(())
+        Ok(written)
     }
 }
 
@@ -235,7 +265,7 @@ impl Round {
         self.reads.len() == 2 * workers && self.markers.len() == workers
     }
 
-    fn draft(&self, base: &Manifest, now_ms: u64, bad: BadReads) -> Draft {
+    fn draft(&self, base: &Manifest, now_ms: u64, bad: &BTreeMap<u32, BadReads>) -> Draft {
         let mut markers = Markers::default();
         let mut bytes_new = 0;
         for (of_worker, new) in self.markers.values() {
@@ -254,10 +284,15 @@ impl Round {
         });
         manifest.markers = markers;
         manifest.generations = self.state.generations.clone();
-        if let Some(generation) = manifest.generations.last_mut() {
+        for generation in &mut manifest.generations {
+            let bad = bad.get(&generation.number).copied().unwrap_or_default();
             generation.unsafe_reads = bad.unsafe_reads;
             generation.late_reads = bad.late_reads;
         }
+        manifest.requests = self.state.requests.clone();
+        manifest.read_control = self.state.read_control.clone();
+        manifest.retention = self.state.retention.clone();
+        manifest.topic_ids = self.state.topic_ids.clone();
         manifest.shapes = self.shapes.clone();
         manifest
             .shapes

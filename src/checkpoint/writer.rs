@@ -41,6 +41,7 @@ pub(super) struct Draft {
 pub(super) struct Written {
     pub(super) bytes_new: u64,
     pub(super) bytes: u64,
+    pub(super) manifest: Box<Manifest>,
 }
 
 /// The two ends of the thread.
@@ -136,6 +137,7 @@ impl Thread {
         Ok(Written {
             bytes_new: bytes_new + bytes.len() as u64,
             bytes: runs + bytes.len() as u64,
+            manifest: Box::new(manifest),
         })
     }
 

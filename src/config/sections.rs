@@ -109,9 +109,10 @@ section! {
     /// Checked at the moment of promotion, not before.
     pub struct PromoteConfig {
         /// connect_offsets > ordered > counted > operator_said > quiet
-        source_finished: SourceFinished = SourceFinished::Counted, Later;
-        /// live_offsets > delivered > seen > unproven
-        caught_up: CaughtUp = CaughtUp::Seen, Later;
+        source_finished: SourceFinished = SourceFinished::Counted, Built;
+        /// live_offsets > delivered > seen > unproven. By default "seen"; "unproven" where all
+        /// mutation topics are files and nothing of `[source]` tells of the live stream.
+        caught_up: Option<CaughtUp> = None, Built;
         /// How far behind the live stream may be.
         live_lag_max: Duration = Duration::from_secs(5), Later;
         /// A command that swaps the view or alias.

@@ -2,11 +2,12 @@
 
 use super::local;
 use crate::checkpoint::Resumed;
-use crate::clock::RunningTime;
+use crate::clock::{RunningTime, WallClock};
 use crate::decode::DecodeSettings;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::job::{Finish, Job, Panel, Partitions, Settings};
+use crate::generation::Sources;
+use crate::job::{Finish, Job, Panel, Partitions, Readiness, Settings};
 use crate::key::KeyGate;
 use crate::outcome::judge;
 use crate::sink::replay::Replay;
@@ -50,6 +51,7 @@ fn settings() -> Settings {
         rule: true,
         finish: Finish::EndRecords,
         decode: DecodeSettings::default(),
+        readiness: Readiness::default(),
     }
 }
 
@@ -91,6 +93,9 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
+        wall: Arc::new(WallClock),
+        sources: Sources::default(),
+        witness: None,
     }
 }
 

@@ -4,10 +4,12 @@ use crate::cli::RunArgs;
 use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
-use crate::job::{Finish, Settings};
+use crate::generation::Sources;
+use crate::job::{Finish, Readiness, Settings};
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
+use crate::topic::mixed::{TopicKind, kind};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use std::collections::BTreeMap;
@@ -58,6 +60,36 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         rule: !args.without_markers,
         finish,
         decode: decode(config),
+        readiness: readiness(config),
+    }
+}
+
+/// What readiness stands on. Over `file:` topics alone, and with nothing configured that could tell
+/// of the live stream, nothing could ever prove that it has caught up.
+pub fn readiness(config: &Config) -> Readiness {
+    let (source, promote) = (&config.source, &config.promote);
+    let told = source.heartbeat.is_some() || source.connect.is_some() || source.database.is_some();
+    let kafka = config
+        .tables()
+        .iter()
+        .any(|table| kind(&table.mutations) == TopicKind::Kafka);
+    let caught_up = match told || kafka {
+        true => choices::CaughtUp::Seen,
+        false => choices::CaughtUp::Unproven,
+    };
+    Readiness {
+        source_finished: promote.source_finished,
+        caught_up: promote.caught_up.unwrap_or(caught_up),
+        ..Readiness::default()
+    }
+}
+
+/// Where evidence of the first generation comes from.
+pub fn sources(config: &Config) -> Sources {
+    let connect = config.source.connect.as_ref();
+    Sources {
+        connector: connect.and_then(|connect| connect.snapshot.clone()),
+        notifications: config.source.notifications.clone(),
     }
 }
 

@@ -8,11 +8,12 @@ use crate::case::{Case, Outcome, Run};
 use crate::durable::{Claims, Durable, Ground};
 use crate::target::{Target, TargetOutlet};
 use headwater::checkpoint::manifest::PartitionState;
-use headwater::clock::{Continued, ManualClock};
+use headwater::clock::{Continued, ManualClock, WallClock};
 use headwater::decode::{DecodeSettings, EmptyValue};
 use headwater::error::Error;
 use headwater::failure::Failures;
-use headwater::job::{Finish, Job, Panel, Settings};
+use headwater::generation::Sources;
+use headwater::job::{Finish, Job, Panel, Readiness, Settings};
 use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
@@ -117,6 +118,7 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
         rule: case.rule,
         finish: Finish::EndRecords,
         decode: DecodeSettings::default(),
+        readiness: Readiness::default(),
     };
     let mut key = None;
     for (name, value) in &run.config {
@@ -246,6 +248,9 @@ impl Player {
             replay: Arc::new(Replay::none()),
             checkpoints: ground.checkpoints,
             first_worker: 0,
+            wall: Arc::new(WallClock),
+            sources: Sources::default(),
+            witness: None,
         });
         self.live = Some(spawn(job, self.workers));
     }

@@ -69,12 +69,12 @@ fn parts(number: u64) -> Vec<Part> {
     parts
 }
 
-fn counted(at: u64) -> (u64, BadReads) {
+fn counted(at: u64) -> (u64, BTreeMap<u32, BadReads>) {
     let bad = BadReads {
         unsafe_reads: 3,
         late_reads: 4,
     };
-    (at, bad)
+    (at, [(1, bad)].into())
 }
 
 /// Steps until the manifest is durable.
@@ -91,6 +91,7 @@ fn finish(checkpointer: &mut Checkpointer, now_ms: u64) -> Result<(), Error> {
 fn round(checkpointer: &mut Checkpointer, now_ms: u64) -> u64 {
     let state = CutState {
         generations: manifest().generations,
+        ..CutState::default()
     };
     let command = checkpointer.begin(now_ms, now_ms, state);
     let Command::Checkpoint { number } = command else {
