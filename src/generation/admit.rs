@@ -282,3 +282,6 @@ fn all_partitions(
 fn conflict(text: String) -> Result<(), Refusal> {
     Err(Refusal::Conflict(text))
 }
+
+#[cfg(test)]
+mod tests;

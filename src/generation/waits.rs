@@ -290,3 +290,6 @@ fn person_without(text: String, leave_alone: bool) -> Wait {
         leave_alone,
     }
 }
+
+#[cfg(test)]
+mod tests;
