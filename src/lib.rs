@@ -14,6 +14,7 @@ pub mod clock;
 pub mod cluster;
 pub mod completion;
 pub mod config;
+pub mod connect;
 pub mod control;
 pub mod coordinator;
 pub mod decode;
