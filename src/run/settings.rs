@@ -6,6 +6,7 @@ use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
 use crate::generation::Sources;
 use crate::job::{Finish, Readiness, Settings};
+use crate::promote::Terms;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -90,6 +91,17 @@ pub fn sources(config: &Config) -> Sources {
     Sources {
         connector: connect.and_then(|connect| connect.snapshot.clone()),
         notifications: config.source.notifications.clone(),
+    }
+}
+
+/// What promotion asks for.
+pub fn promote(config: &Config) -> Terms {
+    let promote = &config.promote;
+    Terms {
+        source_finished: promote.source_finished,
+        caught_up: readiness(config).caught_up,
+        live_lag_max_ms: ms(promote.live_lag_max),
+        ghosts_possible: config.sink.target_not_empty == choices::TargetNotEmpty::Accept,
     }
 }
 
