@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::generation::Sources;
 use crate::generation::witness::Witness;
+use crate::highs::Highs;
 use crate::job::{Job, MakeOutlet, Panel, Settings};
 use crate::key::KeyGate;
 use crate::lease::Lease;
@@ -53,6 +54,8 @@ pub struct How {
     pub sources: Sources,
     /// What is seen outside, at process 0.
     pub witness: Option<Arc<dyn Witness>>,
+    /// How long topics are, at process 0.
+    pub highs: Option<Arc<Highs>>,
 }
 
 /// Makes the job, and what watches its target.
@@ -114,6 +117,7 @@ pub fn assemble(
         wall: Arc::new(WallClock),
         sources: how.sources,
         witness: how.witness,
+        highs: how.highs,
     };
     Ok((Arc::new(job), sink_watch))
 }

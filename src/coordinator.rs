@@ -10,6 +10,7 @@
 mod acts;
 mod arrivals;
 mod begin;
+mod lag;
 mod one;
 mod questions;
 mod requests;
@@ -21,9 +22,10 @@ use crate::checkpoint::manifest::{ReadControl, RetentionState};
 use crate::checkpoint::{Checkpointer, Part};
 use crate::error::Error;
 use crate::failure::Failures;
-use crate::generation::Stage;
 use crate::generation::step::progress;
 use crate::generation::witness::Witness;
+use crate::generation::{Sources, Stage};
+use crate::highs::Highs;
 use crate::job::{Finish, Job, Panel, Partitions, Settings};
 use crate::key::KeyGate;
 use crate::outcome;
@@ -82,6 +84,8 @@ pub struct Coordinator {
     panel: Arc<Panel>,
     wall: Arc<dyn Clock + Send + Sync>,
     witness: Option<Arc<dyn Witness>>,
+    highs: Option<Arc<Highs>>,
+    sources: Sources,
     /// The id of a first generation.
     generation_id: String,
     generations: Vec<One>,

@@ -157,6 +157,7 @@ impl Embedded {
             keeps: self.keeps,
             sources: settings::sources(&config),
             witness: None,
+            highs: None,
         };
         let from = GoesOn {
             manifest: begun.manifest,

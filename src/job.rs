@@ -10,6 +10,7 @@ use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::generation::witness::Witness;
 use crate::generation::{Desk, Sources};
+use crate::highs::Highs;
 use crate::key::KeyGate;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
@@ -136,6 +137,8 @@ pub struct Job {
     pub sources: Sources,
     /// What is seen outside, at process 0.
     pub witness: Option<Arc<dyn Witness>>,
+    /// How long topics are, at process 0.
+    pub highs: Option<Arc<Highs>>,
 }
 
 /// The partitions of both roles.

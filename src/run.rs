@@ -19,6 +19,7 @@ use crate::config::units::print_duration;
 use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
+use crate::highs::{self, Highs};
 use crate::job::{Finish, Job, Partitions, Settings, Shown, topic_names};
 use crate::launch;
 use crate::outcome::judge;
@@ -91,6 +92,11 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         lease: place.lease.take(),
     };
     let workers = args.cluster.workers;
+    let highs = Arc::new(Highs::default());
+    let _highs = match args.cluster.process {
+        0 => Some(highs::watch(Arc::clone(&topics), Arc::clone(&highs))?),
+        _ => None,
+    };
     let how = How {
         first_worker: args.cluster.process * workers,
         workers,
@@ -99,6 +105,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         keeps: true,
         sources: settings::sources(&config),
         witness: None,
+        highs: Some(Arc::clone(&highs)),
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);
     let (job, sink_watch) = assembled.inspect_err(|_| {

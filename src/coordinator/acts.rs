@@ -122,7 +122,7 @@ impl Coordinator {
     }
 
     /// Job time and wall time, with both of now at the end.
-    fn wall_table(&self, now_ms: u64) -> Vec<(u64, u64)> {
+    pub(super) fn wall_table(&self, now_ms: u64) -> Vec<(u64, u64)> {
         let mut wall = self.wall_known.clone();
         wall.push((now_ms, self.wall.now_ms()));
         wall
@@ -151,7 +151,9 @@ impl Coordinator {
             Some(_) => "a person said so",
             None => "it was opened before its snapshot was begun",
         };
+        let margin_ms = i64::try_from(self.settings.start_margin_ms).unwrap_or(i64::MAX);
         let state = GenerationState {
+            not_before_ms: began_ms.saturating_sub(margin_ms).max(1),
             number,
             id: id.clone(),
             tables: open.topics.keys().copied().collect(),
@@ -167,8 +169,7 @@ impl Coordinator {
         let partitions = partitions.map(|from| (from.topic.clone(), from.partition));
         let mutations = self.mutation_partitions(&state);
         let one = One::new(state, Arrivals::of(partitions), Arrivals::of(mutations));
-        let margin_ms = i64::try_from(self.settings.start_margin_ms).unwrap_or(i64::MAX);
-        commands.push(one.open(&open.partitions, began_ms.saturating_sub(margin_ms).max(1)));
+        commands.push(one.open(&open.partitions));
         self.topic_ids.extend(open.topic_ids.clone());
         self.watch(&one);
         let at_risk = self.forgotten_through.is_some_and(|forgotten| {

@@ -50,6 +50,8 @@ impl Coordinator {
             panel: Arc::clone(&job.panel),
             wall: Arc::clone(&job.wall),
             witness: job.witness.clone(),
+            highs: job.highs.clone(),
+            sources: job.sources.clone(),
             generation_id: job.generation_id.clone(),
             requests: Requests::new(base.map_or_else(Vec::new, |base| base.requests.clone())),
             questions: Questions::new(Arc::clone(&job.topics), Arc::clone(&job.panel)),
@@ -102,7 +104,7 @@ impl Coordinator {
             Arrivals::of(places(&snapshot)),
             Arrivals::of(self.mutation_partitions(&state)),
         );
-        commands.push(one.open(&snapshot, 0));
+        commands.push(one.open(&snapshot));
         self.watch(&one);
         self.generations.push(one);
     }

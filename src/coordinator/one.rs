@@ -263,7 +263,7 @@ impl One {
     }
 
     /// The command that opens it, with these partitions.
-    pub(super) fn open(&self, partitions: &[Assignment], not_before_ms: i64) -> Command {
+    pub(super) fn open(&self, partitions: &[Assignment]) -> Command {
         let starts = partitions.iter().map(|from| PartitionStart {
             topic: from.topic.clone(),
             partition: from.partition,
@@ -276,7 +276,7 @@ impl One {
             id: self.state.id.clone(),
             topics: self.state.topics.clone().into_iter().collect(),
             partitions: starts.collect(),
-            not_before_ms,
+            not_before_ms: self.state.not_before_ms,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{Coordinator, Observed};
 use crate::checkpoint::{BadReads, Checkpointer};
+use crate::gauges::Gauges;
 use crate::generation::Stage;
 use crate::generation::step::progress;
 use crate::job::{Shown, ShownGeneration};
@@ -61,6 +62,11 @@ impl Coordinator {
                 .cloned(),
             generations,
             alarms: Vec::new(),
+            gauges: Gauges {
+                wall: self.wall_table(now_ms),
+                lag: self.lag(&counts),
+                budget: None,
+            },
             read_control: self.read_control.clone(),
             retention: self.retention.clone(),
             forgotten_through_ms: self.forgotten_through,

@@ -96,6 +96,7 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         wall: Arc::new(WallClock),
         sources: Sources::default(),
         witness: None,
+        highs: None,
     }
 }
 

@@ -251,6 +251,7 @@ impl Player {
             wall: Arc::new(WallClock),
             sources: Sources::default(),
             witness: None,
+            highs: None,
         });
         self.live = Some(spawn(job, self.workers));
     }
