@@ -132,6 +132,7 @@ mod tests {
     fn end(mutations: bool, partition: u32, tick: u64) -> PartitionEnd {
         PartitionEnd {
             replayed: false,
+            generation: 1,
             mutations,
             topic: "t".to_owned(),
             partition,

@@ -174,6 +174,7 @@ impl Coordinator {
                 id: self.generation_id.clone(),
                 topics: Vec::new(),
                 partitions: Vec::new(),
+                not_before_ms: 0,
             });
         }
         if let Err(error) = self.compare_keys(observed.reports) {
@@ -265,10 +266,6 @@ impl Coordinator {
         commands: &mut Vec<Command>,
     ) -> Result<(), Error> {
         let state = self.cut_state();
-        let bad = BadReads {
-            unsafe_reads: self.bad_reads_before.unsafe_reads + counts.unsafe_reads(),
-            late_reads: self.bad_reads_before.late_reads + counts.reads_late,
-        };
         let all = observed.reports.borrow().len() == self.workers;
         let counted_at = if all { counts.at_ms } else { 0 };
         let Some(checkpointer) = &mut self.checkpointer else {
@@ -276,7 +273,7 @@ impl Coordinator {
         };
         checkpointer.take(std::mem::take(&mut observed.parts));
         let durable = |tick| !observed.durable.less_than(&tick);
-        checkpointer.step((tick, now_ms), durable, (counted_at, bad))?;
+        checkpointer.step((tick, now_ms), durable, (counted_at, &counts.generations))?;
         let asked = !checkpointer.busy() && self.panel.take_save();
         if self.ending == Ending::No && (asked || checkpointer.due(now_ms)) {
             commands.push(checkpointer.begin(tick, now_ms, state));
@@ -301,6 +298,7 @@ impl Coordinator {
             });
         CutState {
             generations: generations.into_iter().collect(),
+            ..CutState::default()
         }
     }
 
