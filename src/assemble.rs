@@ -84,7 +84,8 @@ pub fn assemble(
     begin::still_owned(terms.store, &manifest)?;
     let sink_watch = queues.first().map(SinkQueue::watch);
     let workers = how.first_worker..how.first_worker + how.workers;
-    let mut resumed = checkpoint::resume(terms.store, &manifest, workers, terms.workers)?;
+    let mut resumed =
+        checkpoint::resume(terms.store, &manifest, terms.tables, workers, terms.workers)?;
     resumed.replay = applied;
     let panel = Arc::new(Panel::default());
     let checkpoints = match how.keeps {

@@ -12,6 +12,7 @@
 use crate::checkpoint::manifest::{
     FingerprintKey, JobTime, Markers, PartitionState, ReadControl, RetentionState, secret_hex,
 };
+use crate::checkpoint::reopen::{self, Need};
 use crate::checkpoint::{self, Manifest};
 use crate::cli;
 use crate::config::Config;
@@ -29,7 +30,7 @@ use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
 use headwater_operators::retention::KeepMarkers;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -194,9 +195,14 @@ fn seen_and_gone(seen: &Applied, high: u64) -> Error {
 /// For a target that does not say how far it is: no farther than the topics are now.
 fn stream(terms: &Terms<'_>, manifest: &Manifest) -> Result<Vec<Applied>, Error> {
     let mut replay = Vec::new();
-    for topic in topic_names_of_all(terms.tables) {
-        let ranges = terms.topics.ranges(&topic)?;
-        for state in manifest.offsets.iter().filter(|state| state.topic == topic) {
+    let topics: BTreeSet<&String> = manifest.offsets.iter().map(|state| &state.topic).collect();
+    for topic in topics {
+        let ranges = terms.topics.ranges(topic)?;
+        for state in manifest
+            .offsets
+            .iter()
+            .filter(|state| state.topic == *topic)
+        {
             let range = ranges.get(state.partition as usize);
             if let Some(range) = range.filter(|range| range.high > state.next_offset) {
                 replay.push(Applied {
@@ -271,6 +277,8 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             partition: from.partition,
             next_offset: from.next_offset,
             end: None,
+            first_source_ms: None,
+            last_source_ms: None,
         })
     });
     let mut topic_ids = BTreeMap::new();
@@ -397,11 +405,6 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         .line(format!("expected  function {FINGERPRINT_ID}"))
         .line("Go on with the program that wrote it, or start a new job."));
     }
-    for topic in topic_names_of_all(terms.tables) {
-        let found = terms.topics.topic_id(&topic)?;
-        let saved = previous.topic_ids.get(&topic).map(String::as_str);
-        same_topic(&topic, saved, found.as_deref())?;
-    }
     whole(terms.store, previous)?;
     let mut manifest = previous.clone();
     manifest.claimant = None;
@@ -411,25 +414,60 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms) + tick_ms;
         manifest.time.tick_ms = tick_ms;
     }
-    manifest.offsets.clear();
-    for role in [Role::Mutations, Role::Snapshot] {
-        let saved = partitions(previous);
-        let ranges = |topic: &str| terms.topics.ranges(topic);
-        let all = resumable(role, saved.of(role), terms.accept_partitions, ranges)?;
-        for from in all {
-            let same = |state: &&PartitionState| {
-                state.topic == from.topic && state.partition == from.partition
-            };
-            manifest.offsets.push(PartitionState {
-                role,
-                end: previous.of(role).find(same).and_then(|state| state.end),
-                topic: from.topic,
-                partition: from.partition,
-                next_offset: from.next_offset,
-            });
+    manifest.offsets = partitions_that_go_on(terms, previous)?;
+    Ok(manifest)
+}
+
+/// The partitions that are read on, when their topics are those that `previous` was made of.
+fn partitions_that_go_on(
+    terms: &Terms<'_>,
+    previous: &Manifest,
+) -> Result<Vec<PartitionState>, Error> {
+    let mut states = Vec::new();
+    for topic in topic_names(terms.tables, Role::Mutations) {
+        states.extend(go_on(terms, previous, Role::Mutations, &topic)?);
+    }
+    for (topic, need) in reopen::read_topics(previous, terms.tables) {
+        match (go_on(terms, previous, Role::Snapshot, &topic), need) {
+            (Ok(of_topic), _) => states.extend(of_topic),
+            (Err(error), Need::Reads) => return Err(error),
+            // Its generation is ready, and the topic may be gone: nothing in it is needed.
+            (Err(error), Need::Late) => cli::note(&format!(
+                "note: late READs are not looked for: {}",
+                error.text
+            )),
         }
     }
-    Ok(manifest)
+    Ok(states)
+}
+
+/// The partitions of one topic.
+fn go_on(
+    terms: &Terms<'_>,
+    previous: &Manifest,
+    role: Role,
+    topic: &str,
+) -> Result<Vec<PartitionState>, Error> {
+    let found = terms.topics.topic_id(topic)?;
+    let saved = previous.topic_ids.get(topic).map(String::as_str);
+    same_topic(topic, saved, found.as_deref())?;
+    let of_topic: Vec<&PartitionState> = previous.of(role).filter(|of| of.topic == topic).collect();
+    let saved: Vec<Assignment> = of_topic.iter().map(|state| assignment(state)).collect();
+    let ranges = |topic: &str| terms.topics.ranges(topic);
+    let all = resumable(role, &saved, terms.accept_partitions, ranges)?;
+    let state = |from: Assignment| {
+        let known = of_topic.iter().find(|of| of.partition == from.partition);
+        PartitionState {
+            role,
+            topic: from.topic,
+            partition: from.partition,
+            next_offset: from.next_offset,
+            end: known.and_then(|state| state.end),
+            first_source_ms: known.and_then(|state| state.first_source_ms),
+            last_source_ms: known.and_then(|state| state.last_source_ms),
+        }
+    };
+    Ok(all.into_iter().map(state).collect())
 }
 
 /// The topics of both roles.
@@ -441,19 +479,18 @@ fn topic_names_of_all(tables: &[Table]) -> Vec<String> {
 
 /// Where a manifest has each role's partitions go on.
 pub fn partitions(manifest: &Manifest) -> Partitions {
-    let of = |role| {
-        let states = manifest.of(role);
-        states
-            .map(|state| Assignment {
-                topic: state.topic.clone(),
-                partition: state.partition,
-                next_offset: state.next_offset,
-            })
-            .collect()
-    };
+    let of = |role| manifest.of(role).map(assignment).collect();
     Partitions {
         mutations: of(Role::Mutations),
         snapshot: of(Role::Snapshot),
+    }
+}
+
+fn assignment(state: &PartitionState) -> Assignment {
+    Assignment {
+        topic: state.topic.clone(),
+        partition: state.partition,
+        next_offset: state.next_offset,
     }
 }
 

@@ -20,6 +20,7 @@ mod chain;
 mod clean;
 pub mod manifest;
 mod part;
+pub mod reopen;
 mod restore;
 mod round;
 mod upload;

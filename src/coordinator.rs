@@ -26,7 +26,7 @@ use crate::generation::step::progress;
 use crate::generation::witness::Witness;
 use crate::generation::{Sources, Stage};
 use crate::highs::Highs;
-use crate::job::{Finish, Job, Panel, Partitions, Settings};
+use crate::job::{Finish, Panel, Partitions, Settings};
 use crate::key::KeyGate;
 use crate::outcome;
 use crate::status::Counts;

@@ -287,6 +287,18 @@ pub struct GenerationCounts {
     pub late: u64,
 }
 
+impl GenerationCounts {
+    /// Adds those of another worker.
+    pub fn add(&mut self, more: &GenerationCounts) {
+        self.read += more.read;
+        self.emitted += more.emitted;
+        self.dropped_marker += more.dropped_marker;
+        self.dropped_superseded += more.dropped_superseded;
+        self.unsafe_reads += more.unsafe_reads;
+        self.late += more.late;
+    }
+}
+
 /// What is waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {

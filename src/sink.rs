@@ -81,7 +81,7 @@ impl Origin {
     /// The origin of a record.
     pub fn of(record: &RecordRef<'_>) -> Origin {
         let role = match record.op {
-            Op::Read | Op::Quarantined | Op::Late => Role::Snapshot,
+            Op::Read | Op::Quarantined | Op::Late | Op::TooOld => Role::Snapshot,
             Op::Upsert | Op::Delete | Op::ReadInPlace => Role::Mutations,
         };
         Origin {

@@ -1,7 +1,9 @@
 //! What one worker has done, as it is sent to worker 0, and the sum over all of them.
 
 use crate::feed::FeedCounters;
+use crate::job::GenerationCounts;
 use crate::key::KnownShape;
+use crate::table::Role;
 use headwater_operators::merge::MergeCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ pub struct Counts {
     pub reads_dropped_superseded: u64,
     /// READs quarantined because a marker was forgotten.
     pub reads_quarantined: u64,
-    /// READs behind a frozen end, quarantined.
+    /// READs behind a frozen end, or of an older run, quarantined.
     pub reads_late: u64,
     /// READs emitted although they may be stale.
     pub reads_emitted_unsafe: u64,
@@ -35,6 +37,15 @@ pub struct Counts {
     pub reads_failed: u64,
     /// READs that waited in the merge for their tick.
     pub reads_held: u64,
+    /// READs by generation.
+    pub generations: BTreeMap<u32, GenerationCounts>,
+    /// The latest tick of a marker that was forgotten; of a sum, on any worker.
+    pub forgotten_through_ms: Option<u64>,
+    /// 1 + the last offset read of each partition, by role, topic and number.
+    pub next_offsets: BTreeMap<(Role, String, u32), u64>,
+    /// Source time (ms since 1970) of the first and the latest mutation read of each mutation
+    /// partition that has any, in all runs.
+    pub live: BTreeMap<(String, u32), (i64, i64)>,
     /// Markers held.
     pub markers: u64,
     /// Bytes that they take.
@@ -72,6 +83,13 @@ impl Counts {
             reads_emitted_unsafe: merge.reads_emitted_unsafe,
             reads_failed: merge.reads_failed,
             reads_held: merge.reads_held,
+            generations: generations(reads, merge),
+            forgotten_through_ms: merge.forgotten_through,
+            next_offsets: [(Role::Mutations, mutations), (Role::Snapshot, reads)]
+                .into_iter()
+                .flat_map(|(role, feed)| next_offsets(role, feed))
+                .collect(),
+            live: live(mutations),
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
             at_ms: 0,
@@ -103,6 +121,15 @@ impl Counts {
             all.reads_emitted_unsafe += one.reads_emitted_unsafe;
             all.reads_failed += one.reads_failed;
             all.reads_held += one.reads_held;
+            for (generation, counts) in &one.generations {
+                all.generations.entry(*generation).or_default().add(counts);
+            }
+            all.forgotten_through_ms = all.forgotten_through_ms.max(one.forgotten_through_ms);
+            for (place, next_offset) in &one.next_offsets {
+                let known = all.next_offsets.entry(place.clone()).or_default();
+                *known = (*known).max(*next_offset);
+            }
+            all.live.extend(one.live.clone());
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
             all.at_ms = all.at_ms.min(one.at_ms);
@@ -121,4 +148,41 @@ impl Counts {
     pub fn rows_read(&self) -> u64 {
         self.mutations_read + self.reads_read
     }
+}
+
+/// READs by generation: read by the feed, and what became of them in the merge of this worker.
+fn generations(reads: &FeedCounters, merge: &MergeCounters) -> BTreeMap<u32, GenerationCounts> {
+    let mut all: BTreeMap<u32, GenerationCounts> = BTreeMap::new();
+    for (generation, read) in &reads.generations {
+        all.entry(*generation).or_default().read = *read;
+    }
+    for (generation, decided) in &merge.generations {
+        let counts = all.entry(*generation).or_default();
+        counts.emitted = decided.emitted;
+        counts.dropped_marker = decided.dropped_marker;
+        counts.dropped_superseded = decided.dropped_superseded;
+        counts.unsafe_reads = decided.unsafe_reads;
+        counts.late = decided.late;
+    }
+    all
+}
+
+fn next_offsets(
+    role: Role,
+    feed: &FeedCounters,
+) -> impl Iterator<Item = ((Role, String, u32), u64)> + '_ {
+    let all = feed.partitions.values().flatten();
+    all.map(move |of| {
+        let place = (role, of.topic.to_string(), of.partition);
+        (place, of.next_offset)
+    })
+}
+
+fn live(mutations: &FeedCounters) -> BTreeMap<(String, u32), (i64, i64)> {
+    let all = mutations.partitions.values().flatten();
+    let seen = all.filter_map(|of| {
+        let place = (of.topic.to_string(), of.partition);
+        Some((place, (of.times.first_ms?, of.times.last_ms?)))
+    });
+    seen.collect()
 }

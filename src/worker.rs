@@ -11,16 +11,14 @@
 
 use crate::checkpoint::{Outbox, Part, Resumed};
 use crate::coordinator::{Coordinator, Observed};
-use crate::decode::Decoder;
 use crate::error::Error;
-use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
+use crate::feed::{FeedConfig, FeedCounters, MutationFeed, SnapshotFeeds};
 use crate::job::Job;
 use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Waker;
 use headwater_operators::control::{Command, broadcast};
-use headwater_operators::fingerprint::Fingerprinter;
 use headwater_operators::gather::{Gathered, gather};
 use headwater_operators::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
 use headwater_operators::merge::{Cut, MergeConfig, MergeCounters, merge};
@@ -161,23 +159,24 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let commanded = keep_told(&commands, job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();
+    let config = |role, counters| feed_config(scope, job, role, counters, &outbox);
+    let (mutations, reads) = (
+        config(Role::Mutations, &counters[0]),
+        config(Role::Snapshot, &counters[1]),
+    );
     let mutations = feed_source(
-        scope,
         job,
-        Role::Mutations,
         &commands,
         &durable,
-        &counters[0],
-        &outbox,
+        ("Source(mutations)", settings.inflight_bytes_max),
+        |waker| MutationFeed::new(mutations, waker),
     );
     let reads = feed_source(
-        scope,
         job,
-        Role::Snapshot,
         &commands,
         &durable,
-        &counters[1],
-        &outbox,
+        ("Source(snapshot)", settings.reads_inflight_bytes_max),
+        |waker| SnapshotFeeds::new(reads, waker),
     );
     let ends = collect_ends(mutations.ends.concat(reads.ends));
     let merge_counters = Rc::<RefCell<MergeCounters>>::default();
@@ -256,55 +255,55 @@ fn waker(activator: SyncActivator) -> Waker {
     })
 }
 
-fn feed_source<'scope>(
-    scope: Scope<'scope, u64>,
+/// What the feed of a role needs.
+fn feed_config(
+    scope: Scope<'_, u64>,
     job: &Job,
     role: Role,
-    commands: &StreamVec<'scope, u64, Command>,
-    durable: &ProbeHandle<u64>,
     counters: &Rc<RefCell<FeedCounters>>,
     outbox: &Outbox,
-) -> Sourced<'scope> {
+) -> FeedConfig {
     let settings = &job.settings;
-    let (worker, workers) = (scope.index(), scope.peers());
-    let assignments = job.partitions.of_worker(role, worker, workers);
-    let (name, inflight_bytes_max) = match role {
-        Role::Mutations => ("Source(mutations)", settings.inflight_bytes_max),
-        Role::Snapshot => ("Source(snapshot)", settings.reads_inflight_bytes_max),
-    };
-    let config = FeedConfig {
+    FeedConfig {
         role,
-        assignments,
-        generation_id: job.generation_id.clone(),
+        partitions: job.partitions.of(role).to_vec(),
         reads_per_second_max: settings.reads_per_second_max,
-        partitions_of_role: job.partitions.of(role).len(),
         topics: Arc::clone(&job.topics),
         pass_unavailable: settings.decode.pass_unavailable,
-        decoder: Decoder::new(
-            &job.tables,
-            &Fingerprinter::new(job.secret),
-            settings.decode.clone(),
-            Arc::clone(&job.gate),
-        ),
+        tables: job.tables.clone(),
+        secret: job.secret,
+        decode: settings.decode.clone(),
         failures: Arc::clone(&job.failures),
         panel: Arc::clone(&job.panel),
-        name: format!("{} topics of worker {worker}", role.word()),
+        name: format!("{} topics of worker {}", role.word(), scope.index()),
         counters: Rc::clone(counters),
-        worker,
+        worker: scope.index(),
+        workers: scope.peers(),
         gate: Arc::clone(&job.gate),
         outbox: outbox.clone(),
         replay: job.resumed.replay_of(role),
         replay_bytes_max: job.replay.inflight_bytes_max(),
         replay_held: job.replay.pending(),
-    };
+        source_times: job.resumed.source_times.clone(),
+    }
+}
+
+/// The source of a role, with what was commanded before a restart.
+fn feed_source<'scope, F: Feed + 'static>(
+    job: &Job,
+    commands: &StreamVec<'scope, u64, Command>,
+    durable: &ProbeHandle<u64>,
+    (name, inflight_bytes_max): (&str, usize),
+    feed: impl FnOnce(Waker) -> F,
+) -> Sourced<'scope> {
     source(
         name,
         commands.clone(),
-        settings.tick_ms,
+        job.settings.tick_ms,
         inflight_bytes_max,
         durable.clone(),
         |activator| {
-            let mut feed = TopicFeed::new(config, waker(activator));
+            let mut feed = feed(waker(activator));
             for command in &job.resumed.commands {
                 feed.command(0, command);
             }

@@ -24,7 +24,7 @@ use crate::exchange::routed;
 use crate::marker::MarkerStore;
 use crate::record::{Op, RecordRef, Records};
 use crate::retention::Retention;
-pub use counters::MergeCounters;
+pub use counters::{MergeCounters, ReadCounters};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -273,7 +273,7 @@ impl<M: MarkerStore> Merge<M> {
                     decide(*marker, window, forgotten_through, self.config.on_forgotten)
                 }
                 // The rule is off, or the source has decided already (late READs).
-                Op::Read | Op::Late => Verdict::Emit,
+                Op::Read | Op::Late | Op::TooOld => Verdict::Emit,
                 // A mutation here would be emitted without a marker.
                 op => counters::unreachable_op("READ", op),
             };
@@ -287,7 +287,9 @@ impl<M: MarkerStore> Merge<M> {
     /// Background merging; `true` when there is more.
     fn work(&mut self) -> bool {
         let more = self.store.work(FUEL);
-        self.counters.borrow_mut().markers = self.store.stats();
+        let mut counters = self.counters.borrow_mut();
+        counters.markers = self.store.stats();
+        counters.forgotten_through = self.store.forgotten_through();
         more
     }
 }

@@ -91,7 +91,9 @@ impl Retention {
                     opened_at_ms: *opened_at_ms,
                 });
             }
-            Command::Close { generation } => self.open.retain(|open| open.number != *generation),
+            Command::Close { generation, .. } => {
+                self.open.retain(|open| open.number != *generation);
+            }
             Command::SetTtl { ttl_ms } => {
                 if let KeepMarkers::Ttl { ttl_ms: current } = &mut self.keep {
                     *current = *ttl_ms;
@@ -159,6 +161,7 @@ mod tests {
             id: format!("g{generation}"),
             topics: Vec::new(),
             partitions: Vec::new(),
+            not_before_ms: 0,
         }
     }
 
@@ -176,7 +179,10 @@ mod tests {
         assert_eq!(retention.forget_through(900_000), Some(2899));
         assert_eq!(retention.window(1, 0), Some(Window { start_ms: 2900 }));
         assert_eq!(retention.window(1, 1), None);
-        retention.apply(&Command::Close { generation: 1 });
+        retention.apply(&Command::Close {
+            generation: 1,
+            aborted: false,
+        });
         assert_eq!(retention.forget_through(900_000), Some(3899));
         assert_eq!(retention.window(1, 0), None);
     }

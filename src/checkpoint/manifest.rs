@@ -119,6 +119,13 @@ pub struct PartitionState {
     /// The frozen end of a snapshot partition, once it is known.
     #[serde(deserialize_with = "required")]
     pub end: Option<u64>,
+    // These are sent between workers in a format that knows no absent members: none is skipped.
+    /// The source time of the first mutation that was ever read of it, ms since 1970.
+    #[serde(default)]
+    pub first_source_ms: Option<i64>,
+    /// The latest source time of a mutation that was read of it.
+    #[serde(default)]
+    pub last_source_ms: Option<i64>,
 }
 
 /// The markers at export.
@@ -222,6 +229,9 @@ pub struct GenerationState {
     /// Tables that it goes on without.
     #[serde(default)]
     pub dropped_tables: Vec<u16>,
+    /// READs that were read at the source before this are of an older run, ms since 1970; 0: none.
+    #[serde(default)]
+    pub not_before_ms: i64,
     /// How far it is.
     #[serde(default)]
     pub stage: Stage,

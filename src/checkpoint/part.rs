@@ -1,9 +1,11 @@
 //! What each worker contributes to a checkpoint, on its way to worker 0.
 
 use super::manifest::{PartitionState, RunRef, Ticks};
+use crate::generation::ReadsSeen;
 use crate::key::KnownShape;
 use crate::table::Role;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One worker's share of checkpoint `number`.
@@ -19,6 +21,8 @@ pub enum Part {
         role: Role,
         /// Its partitions.
         partitions: Vec<PartitionState>,
+        /// READs that it had read since the start of this run, by generation.
+        reads: BTreeMap<u32, Vec<ReadsSeen>>,
         /// The key shapes that its process knew.
         shapes: Vec<KnownShape>,
     },

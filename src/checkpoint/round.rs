@@ -12,11 +12,12 @@ use super::manifest::{
     Done, GenerationState, Manifest, Markers, PartitionState, ReadControl, RetentionState,
 };
 use super::part::Part;
-use super::restore::BadReads;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
 use crate::error::Error;
-use crate::job::Panel;
+use crate::feed::add_up;
+use crate::generation::ReadsSeen;
+use crate::job::{GenerationCounts, Panel};
 use crate::key::KnownShape;
 use crate::lease::Lease;
 use crate::sink::Sink;
@@ -48,7 +49,8 @@ pub struct Checkpoints {
 /// What the coordinator knows at the cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutState {
-    /// Every generation.
+    /// Every generation. What is counted of its READs (`unsafe_reads`, `late_reads`, `reads`) is
+    /// put in when everything before the cut was decided.
     pub generations: Vec<GenerationState>,
     /// Requests that were answered, or will be when this is durable.
     pub requests: Vec<Done>,
@@ -56,7 +58,7 @@ pub struct CutState {
     pub read_control: ReadControl,
     /// How long markers are kept.
     pub retention: RetentionState,
-    /// What tells topics from others of their name.
+    /// Ids of topics that generations have brought, beside those of the manifest before.
     pub topic_ids: BTreeMap<String, String>,
 }
 
@@ -80,7 +82,9 @@ struct Round {
     tick: u64,
     begun_ms: u64,
     state: CutState,
-    reads: BTreeMap<(Role, usize), Vec<PartitionState>>,
+    offsets: BTreeMap<(Role, usize), Vec<PartitionState>>,
+    /// READs of this run, by generation.
+    reads: BTreeMap<u32, Vec<ReadsSeen>>,
     shapes: Vec<KnownShape>,
     markers: BTreeMap<usize, (Markers, u64)>,
     /// The tick at which everything before the cut was seen to be durable.
@@ -160,6 +164,7 @@ impl Checkpointer {
             tick,
             begun_ms: now_ms,
             state,
+            offsets: BTreeMap::new(),
             reads: BTreeMap::new(),
             shapes: Vec::new(),
             markers: BTreeMap::new(),
@@ -179,10 +184,10 @@ impl Checkpointer {
         }
     }
 
-    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad`
-    /// is what all workers had counted at a tick: only a count from after the moment at which
-    /// everything before the cut was durable has every READ before the cut in it. Returns whether a
-    /// manifest has become durable.
+    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. The
+    /// counts are what all workers had counted in this run at a tick: only a count from after the
+    /// moment at which everything before the cut was durable has every READ before the cut in it.
+    /// Returns whether a manifest has become durable.
     ///
     /// # Errors
     /// When this run does not own the job any more, or the target says so.
@@ -190,7 +195,7 @@ impl Checkpointer {
         &mut self,
         (tick, now_ms): (u64, u64),
         durable: impl Fn(u64) -> bool,
-        (counted_at, bad): (u64, BTreeMap<u32, BadReads>),
+        (counted_at, counts): (u64, &BTreeMap<u32, GenerationCounts>),
     ) -> Result<bool, Error> {
         let Some(round) = &mut self.round else {
             return Ok(false);
@@ -201,7 +206,7 @@ impl Checkpointer {
         let counted = round.durable_at.is_some_and(|at| counted_at >= at);
         if !round.writing && counted && round.complete(self.workers) {
             round.writing = true;
-            self.writer.write(round.draft(&self.base, now_ms, &bad));
+            self.writer.write(round.draft(&self.base, now_ms, counts));
         }
         let answer = self.writer.answer();
         let written = answer.is_some();
@@ -233,9 +238,13 @@ impl Round {
                 worker,
                 role,
                 partitions,
+                reads,
                 shapes,
             } if number == self.number => {
-                self.reads.insert((role, worker), partitions);
+                self.offsets.insert((role, worker), partitions);
+                for (generation, seen) in reads {
+                    add_up(self.reads.entry(generation).or_default(), &seen);
+                }
                 for shape in shapes {
                     if !self.shapes.contains(&shape) {
                         self.shapes.push(shape);
@@ -262,10 +271,15 @@ impl Round {
 
     /// Two sources and a merge on each worker have answered.
     fn complete(&self, workers: usize) -> bool {
-        self.reads.len() == 2 * workers && self.markers.len() == workers
+        self.offsets.len() == 2 * workers && self.markers.len() == workers
     }
 
-    fn draft(&self, base: &Manifest, now_ms: u64, bad: &BTreeMap<u32, BadReads>) -> Draft {
+    fn draft(
+        &self,
+        base: &Manifest,
+        now_ms: u64,
+        counts: &BTreeMap<u32, GenerationCounts>,
+    ) -> Draft {
         let mut markers = Markers::default();
         let mut bytes_new = 0;
         for (of_worker, new) in self.markers.values() {
@@ -277,22 +291,20 @@ impl Round {
         manifest.number = self.number;
         manifest.time.cut_ms = self.tick;
         manifest.time.now_ms = now_ms;
-        manifest.offsets = self.reads.values().flatten().cloned().collect();
+        manifest.offsets = self.offsets.values().flatten().cloned().collect();
         manifest.offsets.sort_by(|a, b| {
             let place = |s: &PartitionState| (s.role, s.topic.clone(), s.partition);
             place(a).cmp(&place(b))
         });
         manifest.markers = markers;
+        manifest.topic_ids.extend(self.state.topic_ids.clone());
         manifest.generations = self.state.generations.clone();
         for generation in &mut manifest.generations {
-            let bad = bad.get(&generation.number).copied().unwrap_or_default();
-            generation.unsafe_reads = bad.unsafe_reads;
-            generation.late_reads = bad.late_reads;
+            self.count(generation, base, counts);
         }
         manifest.requests = self.state.requests.clone();
         manifest.read_control = self.state.read_control.clone();
         manifest.retention = self.state.retention.clone();
-        manifest.topic_ids = self.state.topic_ids.clone();
         manifest.shapes = self.shapes.clone();
         manifest
             .shapes
@@ -301,6 +313,27 @@ impl Round {
             manifest,
             bytes_new,
         }
+    }
+
+    /// Puts into a generation what was counted of its READs: before this run, and in it.
+    fn count(
+        &self,
+        generation: &mut GenerationState,
+        base: &Manifest,
+        counts: &BTreeMap<u32, GenerationCounts>,
+    ) {
+        let number = generation.number;
+        let before = base.generations.iter().find(|of| of.number == number);
+        let before = before.cloned().unwrap_or_default();
+        let now = counts.get(&number).cloned().unwrap_or_default();
+        generation.unsafe_reads = before.unsafe_reads + now.unsafe_reads;
+        generation.late_reads = before.late_reads + now.late;
+        generation.reads = before.reads;
+        if let Some(seen) = self.reads.get(&number) {
+            add_up(&mut generation.reads, seen);
+        }
+        let place = |one: &ReadsSeen| (one.table, one.run.clone());
+        generation.reads.sort_by_key(place);
     }
 }
 

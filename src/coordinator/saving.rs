@@ -5,12 +5,11 @@
 
 use super::stages::states;
 use super::{Coordinator, Ending, Observed};
-use crate::checkpoint::{BadReads, Checkpointer, CutState};
+use crate::checkpoint::{Checkpointer, CutState};
 use crate::error::Error;
 use crate::generation::ready;
 use crate::status::Counts;
 use headwater_operators::control::Command;
-use std::collections::BTreeMap;
 
 impl Coordinator {
     /// Begins a checkpoint when one is due or wanted, and moves the one under way on.
@@ -21,11 +20,6 @@ impl Coordinator {
         observed: &mut Observed<'_>,
         commands: &mut Vec<Command>,
     ) -> Result<(), Error> {
-        let bad: BTreeMap<u32, BadReads> = self
-            .generations
-            .iter()
-            .map(|of| (of.state.number, of.bad()))
-            .collect();
         let all = observed.reports.borrow().len() == self.workers;
         let counted_at = if all { counts.at_ms } else { 0 };
         let Some(checkpointer) = &mut self.checkpointer else {
@@ -33,7 +27,8 @@ impl Coordinator {
         };
         checkpointer.take(std::mem::take(&mut observed.parts));
         let durable = |tick| !observed.durable.less_than(&tick);
-        let written = checkpointer.step((tick, now_ms), durable, (counted_at, bad))?;
+        let written =
+            checkpointer.step((tick, now_ms), durable, (counted_at, &counts.generations))?;
         let (busy, due) = (checkpointer.busy(), checkpointer.due(now_ms));
         if written {
             self.written();

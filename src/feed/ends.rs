@@ -77,13 +77,18 @@ impl Ends {
             .any(|entry| entry.end.is_some() && !entry.reported)
     }
 
-    /// Reports what `reader` has reached since the last call.
+    /// Leaves out partitions that do not stay, by assignment.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let mut stays = stays.iter();
+        self.ends.retain(|_| stays.next().copied().unwrap_or(true));
+    }
+
+    /// Reports what `reader` has reached since the last call; whose end it is, is to be added.
     pub(super) fn reached(
         &mut self,
         reader: &dyn Reader,
-        (mutations, tick): (bool, u64),
-        replayed: bool,
-        out: &mut Vec<PartitionEnd>,
+        tick: u64,
+        out: &mut dyn FnMut(PartitionEnd),
     ) {
         for (index, entry) in self.ends.iter_mut().enumerate() {
             let Some(end) = entry.end else { continue };
@@ -91,9 +96,10 @@ impl Ends {
                 continue;
             }
             entry.reported = true;
-            out.push(PartitionEnd {
-                mutations,
-                replayed,
+            out(PartitionEnd {
+                mutations: false,
+                replayed: false,
+                generation: 0,
                 topic: entry.topic.clone(),
                 partition: entry.partition,
                 end,

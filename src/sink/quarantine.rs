@@ -18,6 +18,7 @@ use std::sync::Arc;
 fn reason(op: Op) -> &'static str {
     match op {
         Op::Late => "late",
+        Op::TooOld => "too_old",
         _ => "forgotten_markers",
     }
 }

@@ -416,7 +416,7 @@ impl SinkQueue {
         let mut indices = vec![Vec::new(); shards + 1];
         for (index, record) in records.iter().enumerate() {
             let lane = match record.op {
-                Op::Quarantined | Op::Late => shards,
+                Op::Quarantined | Op::Late | Op::TooOld => shards,
                 Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Read => {
                     shard_of(record.fingerprint, shards)
                 }

@@ -20,6 +20,8 @@ pub struct OwnedRecord {
     pub value: Option<Vec<u8>>,
     /// The generation whose snapshot ends here.
     pub end_of_snapshot: Option<Vec<u8>>,
+    /// The run of the snapshot that it is of.
+    pub run_id: Option<Vec<u8>>,
 }
 
 impl OwnedRecord {
@@ -239,6 +241,7 @@ impl Reader for MemoryReader {
                     key: record.key.as_deref(),
                     value: record.value.as_deref(),
                     end_of_snapshot: record.end_of_snapshot.as_deref(),
+                    run_id: record.run_id.as_deref(),
                 };
                 take(index, raw)?;
                 self.next[index] = offset + 1;

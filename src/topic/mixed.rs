@@ -144,6 +144,12 @@ impl Reader for MixedReader {
         self.parts[part].1.freeze(inner, end);
     }
 
+    fn want_runs(&mut self) {
+        for (_, reader) in &mut self.parts {
+            reader.want_runs();
+        }
+    }
+
     fn trouble(&self) -> Option<String> {
         let troubles: Vec<_> = self
             .parts

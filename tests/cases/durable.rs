@@ -116,7 +116,7 @@ impl Durable {
             secret: manifest.secret().expect("16 bytes"),
             from_ms: manifest.time.now_ms,
             gate,
-            resumed: checkpoint::resume(&self.store, &manifest, 0..workers, workers)?,
+            resumed: checkpoint::resume(&self.store, &manifest, tables, 0..workers, workers)?,
             checkpoints: Some(Checkpoints {
                 store: self.store.clone(),
                 base: manifest,

@@ -106,6 +106,7 @@ fn open(opened_at_ms: u64) -> Command {
         id: "g1".to_owned(),
         topics: Vec::new(),
         partitions: Vec::new(),
+        not_before_ms: 0,
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn manifest() -> Manifest {
             partition: 0,
             next_offset: 5,
             end: Some(9),
+            first_source_ms: None,
+            last_source_ms: None,
         }],
         retention: RetentionState {
             ttl_configured_ms: None,

@@ -1,13 +1,14 @@
 //! A manifest is written only when every part is here and all before the cut is durable; and a
 //! taken number ends the run.
 
-use super::{BadReads, Checkpointer, Checkpoints, CutState};
+use super::{Checkpointer, Checkpoints, CutState};
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{PartitionState, Ticks};
 use crate::checkpoint::{self, Part, start_uploads};
 use crate::error::Error;
 use crate::failure::Failures;
-use crate::job::Panel;
+use crate::generation::ReadsSeen;
+use crate::job::{GenerationCounts, Panel};
 use crate::sink::settings::{SinkKind, SinkSettings, build};
 use crate::store::Store;
 use crate::table::Role;
@@ -15,7 +16,7 @@ use crate::topic::Topics;
 use crate::topic::memory::MemoryTopics;
 use headwater_operators::control::Command;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const WORKERS: usize = 2;
@@ -24,6 +25,16 @@ fn checkpointer(store: &Store) -> Checkpointer {
     let (panel, failures) = (Arc::new(Panel::default()), Arc::new(Failures::default()));
     let mut base = manifest();
     base.markers.runs.clear();
+    let before = &mut base.generations[0];
+    (before.unsafe_reads, before.late_reads) = (10, 20);
+    before.reads = vec![ReadsSeen {
+        run: "both".to_owned(),
+        rows: 5,
+        first_ms: 50,
+        last_ms: 60,
+        last_marker: true,
+        ..ReadsSeen::default()
+    }];
     let uploads = start_uploads(store.clone(), "hello", 3, Arc::clone(&panel), failures);
     let null = SinkSettings::new(SinkKind::Null);
     let sink = build(&null, &[], &BTreeMap::new(), 1).expect("no target");
@@ -54,7 +65,10 @@ fn parts(number: u64) -> Vec<Part> {
                     partition: worker as u32,
                     next_offset: 10 + worker as u64,
                     end: None,
+                    first_source_ms: None,
+                    last_source_ms: None,
                 }],
+                reads: reads(role, worker),
                 shapes: Vec::new(),
             });
         }
@@ -69,12 +83,32 @@ fn parts(number: u64) -> Vec<Part> {
     parts
 }
 
-fn counted(at: u64) -> (u64, BTreeMap<u32, BadReads>) {
-    let bad = BadReads {
-        unsafe_reads: 3,
-        late_reads: 4,
+/// Each worker has read some READs of generation 1, of a run of its own and of one of both.
+fn reads(role: Role, worker: usize) -> BTreeMap<u32, Vec<ReadsSeen>> {
+    let seen = |run: &str, rows| ReadsSeen {
+        run: run.to_owned(),
+        rows,
+        first_ms: 100 + worker as i64,
+        last_ms: 200 + worker as i64,
+        ..ReadsSeen::default()
     };
-    (at, [(1, bad)].into())
+    match role {
+        Role::Mutations => BTreeMap::new(),
+        Role::Snapshot => [(1, vec![seen(&format!("w{worker}"), 1), seen("both", 2)])].into(),
+    }
+}
+
+static COUNTED: LazyLock<BTreeMap<u32, GenerationCounts>> = LazyLock::new(|| {
+    let counts = GenerationCounts {
+        unsafe_reads: 3,
+        late: 4,
+        ..GenerationCounts::default()
+    };
+    [(1, counts.clone()), (9, counts)].into()
+});
+
+fn counted(at: u64) -> (u64, &'static BTreeMap<u32, GenerationCounts>) {
+    (at, &COUNTED)
 }
 
 /// Steps until the manifest is durable.
@@ -91,6 +125,7 @@ fn finish(checkpointer: &mut Checkpointer, now_ms: u64) -> Result<(), Error> {
 fn round(checkpointer: &mut Checkpointer, now_ms: u64) -> u64 {
     let state = CutState {
         generations: manifest().generations,
+        topic_ids: [("new".to_owned(), "id".to_owned())].into(),
         ..CutState::default()
     };
     let command = checkpointer.begin(now_ms, now_ms, state);
@@ -142,7 +177,24 @@ fn every_part_and_durability_are_waited_for() {
     assert_eq!((written.time.cut_ms, written.time.now_ms), (2000, 2100));
     assert_eq!(written.offsets.len(), 4);
     let generation = &written.generations[0];
-    assert_eq!((generation.unsafe_reads, generation.late_reads), (3, 4));
+    assert_eq!((generation.unsafe_reads, generation.late_reads), (13, 24));
+    let seen = |run: &str, rows, first_ms, last_ms, last_marker| ReadsSeen {
+        table: 0,
+        run: run.to_owned(),
+        rows,
+        first_ms,
+        last_ms,
+        last_marker,
+    };
+    assert_eq!(
+        generation.reads,
+        [
+            seen("both", 5 + 2 * WORKERS as u64, 50, 201, true),
+            seen("w0", 1, 100, 200, false),
+            seen("w1", 1, 101, 201, false)
+        ]
+    );
+    assert_eq!(written.topic_ids["new"], "id");
     assert_eq!(
         run.saved().expect("saved").bytes_new,
         written.encode().len() as u64 + 10
