@@ -20,7 +20,7 @@ use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
 use crate::highs::{self, Highs};
-use crate::job::{Finish, Job, Partitions, Settings, Shown, topic_names};
+use crate::job::{Finish, Job, Partitions, Settings, Shown, ShownGeneration, topic_names};
 use crate::launch;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
@@ -198,7 +198,9 @@ fn execute(
         if job.replay.streams() && !std::mem::replace(&mut streams, true) {
             display.say(STREAMS);
         }
-        for line in troubles.look(Instant::now(), &panel.troubles()) {
+        let mut wrong = panel.troubles();
+        wrong.extend(now.generations.iter().filter_map(waits));
+        for line in troubles.look(Instant::now(), &wrong) {
             display.say(&line);
         }
     };
@@ -209,6 +211,16 @@ fn execute(
     };
     display.finish(&progress(&panel.shown()));
     result
+}
+
+/// What a generation waits for, when a person must act.
+fn waits(of: &ShownGeneration) -> Option<(String, String)> {
+    let wait = of.waits.as_ref().filter(|wait| wait.person)?;
+    let what = match &wait.command {
+        Some(command) => format!("{}. DO: {command}", wait.text),
+        None => wait.text.clone(),
+    };
+    Some((format!("generation {}", of.state.id), what))
 }
 
 /// Why the target is tried again just now, if it is.

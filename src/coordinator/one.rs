@@ -235,6 +235,8 @@ impl One {
                 self.seen.live_trouble.as_deref(),
             ),
             live_seen,
+            read: self.counts.read,
+            first: self.state.number == 1,
             paused: moment.paused,
             unsafe_reason: None,
             ends_when_idle: moment.idle_ms.is_some(),

@@ -33,6 +33,10 @@ pub struct Scene<'a> {
     pub troubles: (Option<&'a str>, Option<&'a str>),
     /// Something past the cutoff was seen.
     pub live_seen: bool,
+    /// READs that have come in this run.
+    pub read: u64,
+    /// It is the first one, whose topics are those of the configuration.
+    pub first: bool,
     /// READs are paused by a person.
     pub paused: bool,
     /// Why the generation is unsafe.
@@ -109,7 +113,7 @@ fn open(scene: &Scene<'_>) -> Wait {
     }
     let finish = format!("headwater generation finish {id}");
     let (text, command, alone) = match count(scene.snapshot) {
-        Count::Unknown if scene.snapshot.reads.is_empty() && scene.at_end.0 == 0 => (
+        Count::Unknown if scene.read == 0 && rows(scene.snapshot) == 0 && scene.at_end.0 == 0 => (
             "no READ has come; start the snapshot connector if it does not run".to_owned(),
             None,
             true,
@@ -120,7 +124,10 @@ fn open(scene: &Scene<'_>) -> Wait {
                  complete (`source.notifications`, `source.connect`). When it is, say so",
                 scene.at_end.0, scene.at_end.1
             ),
-            Some(finish),
+            Some(match scene.first {
+                true => "headwater end-snapshot".to_owned(),
+                false => finish,
+            }),
             true,
         ),
         Count::NotStarted => (

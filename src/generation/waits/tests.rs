@@ -19,6 +19,8 @@ fn scene<'a>(stage: Stage, snapshot: &'a Snapshot<'a>) -> Scene<'a> {
         at_target: (0, 3),
         troubles: (None, None),
         live_seen: false,
+        read: 0,
+        first: false,
         paused: false,
         unsafe_reason: None,
         ends_when_idle: false,
