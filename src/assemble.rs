@@ -21,6 +21,7 @@ use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkWatch};
 use crate::sink::replay::Replay;
 use crate::sink::{Applied, Sink};
 use crate::topic::Topics;
+use crate::topic::names::TopicNames;
 use headwater_operators::record::Records;
 use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
@@ -80,7 +81,9 @@ pub fn assemble(
         usize::try_from(terms.config.limits.replay_bytes_max.0).unwrap_or(usize::MAX),
         processes,
     ));
-    let queues = queues(terms, sink, manifest.incarnation, &how, &replay)?;
+    let names = Arc::new(TopicNames::new(terms.tables.into()));
+    let held = (&replay, &names);
+    let queues = queues(terms, sink, manifest.incarnation, &how, held)?;
     begin::still_owned(terms.store, &manifest)?;
     let sink_watch = queues.first().map(SinkQueue::watch);
     let workers = how.first_worker..how.first_worker + how.workers;
@@ -100,6 +103,7 @@ pub fn assemble(
         partitions: begin::partitions(&manifest),
         generation_id: FIRST_GENERATION.to_owned(),
         topics: Arc::clone(topics),
+        names,
         outlet: outlets(queues, how.first_worker),
         clock: Arc::new(Continued {
             from_ms: manifest.time.now_ms,
@@ -164,7 +168,7 @@ fn queues(
     sink: &Arc<dyn Sink>,
     incarnation: u32,
     how: &How,
-    replay: &Arc<Replay>,
+    (replay, names): (&Arc<Replay>, &Arc<TopicNames>),
 ) -> Result<Vec<SinkQueue>, Error> {
     let (config, tables) = (terms.config, terms.tables);
     let failed = Arc::clone(terms.failures);
@@ -177,6 +181,7 @@ fn queues(
             batch_rows_max: usize::try_from(config.sink.batch_rows_max).unwrap_or(usize::MAX),
             batch_bytes_max: usize::try_from(config.sink.batch_bytes_max.0).unwrap_or(usize::MAX),
             tables: tables.into(),
+            names: Arc::clone(names),
             quarantine_dir: quarantine_dir(config),
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),

@@ -15,6 +15,7 @@ use crate::key::KeyGate;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
+use crate::topic::names::TopicNames;
 use crate::topic::{Assignment, Topics, Waker};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
@@ -109,6 +110,8 @@ pub struct Job {
     pub generation_id: String,
     /// Where topics are read.
     pub topics: Arc<dyn Topics>,
+    /// Which topics generations have brought.
+    pub names: Arc<TopicNames>,
     /// Where rows go.
     pub outlet: Box<MakeOutlet>,
     /// The job's clock; read by worker 0 alone.

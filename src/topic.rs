@@ -14,6 +14,7 @@ pub mod growth;
 pub mod kafka;
 pub mod memory;
 pub mod mixed;
+pub mod names;
 pub mod partitioner;
 pub mod resume;
 mod sticky;

@@ -155,7 +155,10 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let settings = &job.settings;
     let durable = ProbeHandle::new();
     let (control, commands) = scope.new_input::<Vec<Command>>();
-    let commands = broadcast(commands);
+    job.resumed.commands.iter().for_each(|c| job.names.told(c));
+    let names = Arc::clone(&job.names);
+    // Inline, so that no operator behind knows of an open before the names are known.
+    let commands = broadcast(commands).inspect(move |command| names.told(command));
     let commanded = keep_told(&commands, job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();

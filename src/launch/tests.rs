@@ -14,6 +14,7 @@ use crate::sink::replay::Replay;
 use crate::table::Table;
 use crate::topic::Assignment;
 use crate::topic::memory::{MemoryTopics, OwnedRecord};
+use crate::topic::names::TopicNames;
 use crate::worker;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::record::Records;
@@ -79,6 +80,7 @@ fn assigned(topics: &[(&str, u32)]) -> Vec<Assignment> {
 fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Settings) -> Job {
     Job {
         gate: Arc::new(KeyGate::new(&tables)),
+        names: Arc::new(TopicNames::new(tables.clone().into())),
         tables,
         partitions: of,
         generation_id: "g1".to_owned(),

@@ -9,7 +9,8 @@ use super::batch::{Batch, Entry};
 use super::lane::{Failure, Output};
 use super::line::{LineFile, put_field, put_text};
 use super::queue::QueueOptions;
-use crate::table::Table;
+use crate::table::{Role, Table};
+use crate::topic::names::TopicNames;
 use headwater_operators::record::Op;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(super) struct Quarantine {
     path: PathBuf,
     file: Option<LineFile>,
     tables: Arc<[Table]>,
+    names: Arc<TopicNames>,
 }
 
 impl Quarantine {
@@ -37,6 +39,7 @@ impl Quarantine {
             path: options.quarantine_dir.join(name),
             file: None,
             tables: Arc::clone(&options.tables),
+            names: Arc::clone(&options.names),
         }
     }
 
@@ -54,9 +57,12 @@ impl Quarantine {
     fn put(&self, out: &mut Vec<u8>, entry: Entry<'_>) {
         let record = entry.record;
         let table = self.tables.get(usize::from(record.table));
-        let (name, topic) = table.map_or(("?", "?"), |table| (&table.name, &table.snapshot));
+        let name = table.map_or("?", |table| &table.name);
+        let topic = self
+            .names
+            .of(Role::Snapshot, record.table, record.generation);
         out.extend_from_slice(b"{\"topic\":");
-        put_text(out, topic);
+        put_text(out, topic.as_deref().unwrap_or("?"));
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(

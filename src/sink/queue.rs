@@ -18,6 +18,7 @@ use super::replay::Replay;
 use super::{Place, Row, Sink};
 use crate::error::Error;
 use crate::table::Table;
+use crate::topic::names::TopicNames;
 use crossbeam_channel::Sender;
 use headwater_operators::record::{Op, Records};
 use headwater_operators::route::shard_of;
@@ -64,6 +65,8 @@ pub struct QueueOptions {
     pub batch_bytes_max: usize,
     /// The tables, for messages.
     pub tables: Arc<[Table]>,
+    /// Where records came from.
+    pub names: Arc<TopicNames>,
     /// Folder of the quarantine files; made when there is something to write.
     pub quarantine_dir: PathBuf,
     /// Takes refused rows; without it the first one ends the job.

@@ -6,6 +6,7 @@ use super::settings::{SinkKind, SinkSettings};
 use super::{Applied, Change, Claim, Origin, Place, Role, Row, Sink, WriteError, Writer, queue};
 use crate::error::Error;
 use crate::table::Table;
+use crate::topic::names::TopicNames;
 use headwater_operators::record::{Op, RecordRef, Records};
 use std::path::Path;
 use std::process::Command;
@@ -99,6 +100,7 @@ pub(super) fn options(tables: &[Table], quarantine_dir: &Path) -> QueueOptions {
         batch_rows_max: 1000,
         batch_bytes_max: 1 << 20,
         tables: tables.into(),
+        names: Arc::new(TopicNames::new(tables.into())),
         quarantine_dir: quarantine_dir.into(),
         dead_letter: None,
         on_failure: Arc::new(|_| ()),

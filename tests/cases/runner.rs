@@ -18,6 +18,7 @@ use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
+use headwater::topic::names::TopicNames;
 use headwater::worker::WorkerRun;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
@@ -226,6 +227,7 @@ impl Player {
         let job = Arc::new(Job {
             gate: Arc::new(ground.gate),
             tables: self.tables.clone(),
+            names: Arc::new(TopicNames::new(self.tables.clone().into())),
             partitions: ground.partitions,
             generation_id: "g1".to_owned(),
             topics: Arc::new(self.topics.clone()),
