@@ -25,6 +25,7 @@ pub mod failure;
 pub mod fault;
 pub mod feed;
 pub mod generation;
+pub mod guard;
 pub mod job;
 pub mod key;
 pub mod launch;

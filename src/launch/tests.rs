@@ -6,6 +6,7 @@ use crate::clock::RunningTime;
 use crate::decode::DecodeSettings;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
+use crate::guard::GuardSettings;
 use crate::job::{Finish, Job, Panel, Partitions, Settings};
 use crate::key::KeyGate;
 use crate::outcome::judge;
@@ -46,6 +47,7 @@ fn settings() -> Settings {
             open_late_max_ms: 1000,
         },
         start_margin_ms: 1000,
+        guard: GuardSettings::default(),
         on_forgotten: OnForgotten::Quarantine,
         rule: true,
         finish: Finish::EndRecords,

@@ -4,6 +4,7 @@ use crate::cli::RunArgs;
 use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
+use crate::guard::{GuardSettings, margin_ms};
 use crate::job::{Finish, Settings};
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
@@ -49,7 +50,8 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
         reads_per_second_max: config.limits.reads_per_second_max,
         keep_markers: keep_markers(config),
-        start_margin_ms: ms(retention.start_margin),
+        start_margin_ms: margin_ms(config),
+        guard: GuardSettings::of(config),
         on_forgotten: match retention.on_forgotten {
             choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
             choices::OnForgotten::Fail => OnForgotten::Fail,
