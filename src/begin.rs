@@ -18,6 +18,7 @@ use crate::cli;
 use crate::config::Config;
 use crate::error::Error;
 use crate::failure::Failures;
+use crate::guard::{fresh, margin_ms};
 use crate::job::{Partitions, topic_names};
 use crate::lease::{self, Lease};
 use crate::run;
@@ -32,7 +33,7 @@ use headwater_operators::retention::KeepMarkers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a process waits for what process 0 leaves in the store after the cluster is up.
 const FOLLOW_WAIT: Duration = Duration::from_secs(10);
@@ -269,6 +270,15 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
     getrandom::fill(&mut secret)
         .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
     let partitions = run::partitions(terms.topics, terms.tables, terms.config)?;
+    // After the starts were looked up: what is appended from now on is read.
+    let found = fresh::look(
+        terms.topics,
+        terms.tables,
+        terms.config,
+        &partitions,
+        wall_ms(),
+    )?;
+    found.notes.iter().for_each(|note| cli::note(note));
     let states = [Role::Mutations, Role::Snapshot].map(|role| {
         let states = partitions.of(role).iter();
         states.map(move |from| PartitionState {
@@ -313,15 +323,24 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         requests: Vec::new(),
         read_control: ReadControl::default(),
         events_sent: 0,
+        starts: found.starts,
         shapes: Vec::new(),
         shards_max: 0,
+    })
+}
+
+/// The time, ms since 1970.
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     })
 }
 
 /// Of the configuration; but a ttl that a person has set while the job ran counts until the
 /// configuration says something else.
 fn retention(config: &Config, previous: Option<&RetentionState>) -> RetentionState {
-    let start_margin_ms = run::settings::ms(config.retention.start_margin);
+    let start_margin_ms = margin_ms(config);
     match run::settings::keep_markers(config) {
         KeepMarkers::Ttl { ttl_ms } => {
             let set = previous.filter(|of| of.ttl_configured_ms == Some(ttl_ms));

@@ -10,6 +10,7 @@ use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::generation::witness::Witness;
 use crate::generation::{Desk, Sources};
+use crate::guard::GuardSettings;
 use crate::highs::Highs;
 use crate::key::KeyGate;
 use crate::sink::replay::Replay;
@@ -53,8 +54,10 @@ pub struct Settings {
     pub reads_per_second_max: Option<u64>,
     /// Which markers are kept.
     pub keep_markers: KeepMarkers,
-    /// What a snapshot read from a lagging replica may miss.
+    /// What a snapshot read from a lagging replica may miss, with the declared lag of a standby.
     pub start_margin_ms: u64,
+    /// Numbers of the retention guard.
+    pub guard: GuardSettings,
     /// What happens to a READ that may be stale.
     pub on_forgotten: OnForgotten,
     /// Whether the marker rule is applied.

@@ -26,6 +26,7 @@ pub mod fault;
 pub mod feed;
 pub mod gauges;
 pub mod generation;
+pub mod guard;
 pub mod highs;
 pub mod job;
 pub mod key;

@@ -19,6 +19,7 @@ use crate::config::units::print_duration;
 use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
+use crate::guard::start::still_there;
 use crate::highs::{self, Highs};
 use crate::job::{Finish, Job, Partitions, Settings, Shown, ShownGeneration, topic_names};
 use crate::launch;
@@ -402,26 +403,6 @@ fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a start by time at the first offset of a log whose beginning is gone: what was deleted
-/// may have been younger than that time.
-fn still_there(topic: &str, starts: &[u64], ranges: &[OffsetRange]) -> Result<(), Error> {
-    for (partition, (start, range)) in starts.iter().zip(ranges).enumerate() {
-        if range.low > 0 && *start <= range.low {
-            return Err(Error::refused(format!(
-                "{topic}[{partition}] may not hold every mutation since `source.start`"
-            ))
-            .line(format!(
-                "found     the log begins at offset {}, where reading would start",
-                range.low
-            ))
-            .line("expected  an older record before it, as proof that none was deleted since then")
-            .line("Raise the topic's retention and start a new snapshot, or, if you know that")
-            .line("nothing was deleted, give the offsets: source.start_offsets."));
-        }
-    }
-    Ok(())
-}
-
 fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Vec<u64>, Error> {
     let ranges = topics.ranges(topic)?;
     if ranges.len() != offsets.len() {
@@ -455,23 +436,4 @@ pub(crate) fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
         *counts.entry(assignment.topic.clone()).or_default() += 1;
     }
     counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::still_there;
-    use crate::error::ErrorKind;
-    use crate::topic::OffsetRange;
-
-    #[test]
-    fn a_start_by_time_needs_an_older_record_or_an_untrimmed_log() {
-        let of = |low, high| [OffsetRange { low, high }];
-        still_there("m", &[0], &of(0, 9)).expect("nothing was ever deleted");
-        still_there("m", &[5], &of(4, 9)).expect("offset 4 is older");
-        for (start, low, high) in [(4, 4, 9), (9, 9, 9)] {
-            let error = still_there("m", &[start], &of(low, high)).expect_err("trimmed");
-            assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-            assert!(error.text.contains("m[0]"), "{error}");
-        }
-    }
 }

@@ -18,6 +18,8 @@
 
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
+use crate::guard::budget::Rates;
+use crate::guard::start::PartitionStart;
 use crate::key::KnownShape;
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
@@ -75,6 +77,9 @@ pub struct Manifest {
     /// Transitions that were told outside.
     #[serde(default)]
     pub events_sent: u64,
+    /// Where each mutation partition was read from when the job began.
+    #[serde(default)]
+    pub starts: Vec<PartitionStart>,
     /// The key shapes of both sides of each table.
     #[serde(default)]
     pub shapes: Vec<KnownShape>,
@@ -250,6 +255,9 @@ pub struct GenerationState {
     /// READs before the cut.
     #[serde(default)]
     pub reads: Vec<ReadsSeen>,
+    /// How fast its READs were read.
+    #[serde(default)]
+    pub rates: Rates,
     /// What notifications have told.
     #[serde(default)]
     pub scan: Scan,

@@ -3,7 +3,7 @@
 //! Pure: it looks at the configuration alone.
 
 use super::Config;
-use super::choices::{KeepMarkers, SinkKind};
+use super::choices::{KeepMarkers, SinkKind, SnapshotFrom};
 use crate::control::Listen;
 use crate::error::Error;
 use crate::store::Place;
@@ -22,6 +22,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     tables(config)?;
     topics(config)?;
     start_offsets(config)?;
+    retention(config)?;
     brokers(config)?;
     sink(config)?;
     quarantine(config)?;
@@ -128,6 +129,26 @@ fn start_offsets(config: &Config) -> Result<(), Error> {
                     .line("expected  one offset for each partition, in order"),
             );
         }
+    }
+    Ok(())
+}
+
+fn retention(config: &Config) -> Result<(), Error> {
+    let source = &config.source;
+    if source.replica_lag_max > Duration::ZERO && source.snapshot_from != SnapshotFrom::Replica {
+        return Err(
+            Error::usage("`source.replica_lag_max` is not a key of this snapshot")
+                .line("found     snapshot_from = \"primary\"")
+                .line("expected  snapshot_from = \"replica\", if the snapshot reads a standby"),
+        );
+    }
+    if config.retention.rows_per_second_min == 0 {
+        return Err(Error::usage("`retention.rows_per_second_min` is 0")
+            .line("expected  1 or more: the budget divides by it"));
+    }
+    if config.retention.rebuild_alarm_after == Duration::ZERO {
+        return Err(Error::usage("`retention.rebuild_alarm_after` is 0")
+            .line("expected  longer than a rebuild takes, as in rebuild_alarm_after = \"3d\""));
     }
     Ok(())
 }

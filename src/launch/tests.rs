@@ -7,6 +7,7 @@ use crate::decode::DecodeSettings;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
 use crate::generation::Sources;
+use crate::guard::GuardSettings;
 use crate::job::{Finish, Job, Panel, Partitions, Readiness, Settings};
 use crate::key::KeyGate;
 use crate::outcome::judge;
@@ -48,6 +49,7 @@ fn settings() -> Settings {
             open_late_max_ms: 1000,
         },
         start_margin_ms: 1000,
+        guard: GuardSettings::default(),
         on_forgotten: OnForgotten::Quarantine,
         rule: true,
         finish: Finish::EndRecords,

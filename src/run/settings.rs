@@ -5,6 +5,7 @@ use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
 use crate::generation::Sources;
+use crate::guard::{GuardSettings, margin_ms};
 use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
 use crate::sink::settings::{
@@ -52,7 +53,8 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
         reads_per_second_max: config.limits.reads_per_second_max,
         keep_markers: keep_markers(config),
-        start_margin_ms: ms(retention.start_margin),
+        start_margin_ms: margin_ms(config),
+        guard: GuardSettings::of(config),
         on_forgotten: match retention.on_forgotten {
             choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
             choices::OnForgotten::Fail => OnForgotten::Fail,

@@ -4,7 +4,9 @@
 //! records, aborted or compacted ones), so that what Kafka does can be played. Records behind an
 //! open transaction are in the log but not deliverable, as `read_committed` has it.
 
-use super::{Assignment, OffsetRange, RawRecord, Reader, Start, Take, Topics, Waker};
+use super::{
+    Assignment, OffsetRange, RawRecord, Reader, Start, Take, TopicSettings, Topics, Waker,
+};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +63,7 @@ impl Log {
 #[derive(Default)]
 struct State {
     topics: BTreeMap<String, Vec<Log>>,
+    settings: BTreeMap<String, TopicSettings>,
     wakers: Vec<Waker>,
     /// How far the readers are, by topic and partition.
     read: BTreeMap<(String, u32), u64>,
@@ -84,6 +87,11 @@ impl MemoryTopics {
         if logs.len() < partitions {
             logs.resize_with(partitions, Log::default);
         }
+    }
+
+    /// Gives a topic settings. They are told and nothing else: nothing is deleted by itself.
+    pub fn configure(&self, topic: &str, settings: TopicSettings) {
+        self.lock().settings.insert(topic.to_owned(), settings);
     }
 
     /// Appends a record and gives its offset.
@@ -196,6 +204,10 @@ impl Topics for MemoryTopics {
                     .map_or(range.high, |(offset, _)| *offset),
             })
             .collect())
+    }
+
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+        Ok(self.lock().settings.get(topic).copied())
     }
 
     fn reader(&self, partitions: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {

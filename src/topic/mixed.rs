@@ -6,7 +6,7 @@ mod tests;
 use crate::error::Error;
 use crate::topic::file::{FileTopics, PREFIX};
 use crate::topic::kafka::KafkaTopics;
-use crate::topic::{Assignment, OffsetRange, Reader, Start, Take, Topics, Waker};
+use crate::topic::{Assignment, OffsetRange, Reader, Start, Take, TopicSettings, Topics, Waker};
 
 /// Which kind of topic a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,10 @@ impl Topics for MixedTopics {
 
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
         self.of(topic)?.topic_id(topic)
+    }
+
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+        self.of(topic)?.settings(topic)
     }
 
     fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {

@@ -79,6 +79,7 @@ pub(crate) fn manifest() -> Manifest {
         requests: Vec::new(),
         read_control: super::ReadControl::default(),
         events_sent: 0,
+        starts: Vec::new(),
         shapes: Vec::new(),
         shards_max: 2,
     }
