@@ -10,6 +10,7 @@
 mod acts;
 mod arrivals;
 mod begin;
+mod guarding;
 mod lag;
 mod one;
 mod questions;
@@ -31,6 +32,7 @@ use crate::key::KeyGate;
 use crate::outcome;
 use crate::status::Counts;
 use crate::table::Table;
+use guarding::Guarding;
 use headwater_operators::control::Command;
 use headwater_operators::report::Reports;
 use headwater_operators::retention::KeepMarkers;
@@ -99,6 +101,10 @@ pub struct Coordinator {
     wall_known: Vec<(u64, u64)>,
     topic_ids: BTreeMap<String, String>,
     forgotten_through: Option<u64>,
+    guarding: Guarding,
+    /// Why the job stops by itself, with exit code 4.
+    stopped_for: Option<String>,
+    began_ms: u64,
     begun: bool,
     save_wanted: bool,
     ending: Ending,
@@ -120,6 +126,7 @@ impl Coordinator {
     pub fn step(&mut self, tick: u64, now_ms: u64, mut observed: Observed<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
         if !std::mem::replace(&mut self.begun, true) {
+            self.began_ms = now_ms;
             self.first_step(tick, &mut commands);
         }
         if let Err(error) = self.compare_keys(observed.reports) {
@@ -136,16 +143,17 @@ impl Coordinator {
         }
         let counts = Counts::sum(observed.reports.borrow().values());
         let stop_asked = counts.stop;
-        let looked = self.look(&counts, now_ms);
+        self.look(&counts, now_ms);
         self.requests((tick, now_ms), &mut commands);
+        let guarded = self.guard(&counts, now_ms, &mut commands);
         let stepped =
-            looked.and_then(|()| self.stages((tick, now_ms), &counts, &observed, &mut commands));
+            guarded.and_then(|()| self.stages((tick, now_ms), &counts, &observed, &mut commands));
         if let Err(error) = stepped {
             self.failures.report(error);
             return Vec::new();
         }
         // A signal at any process stops the job.
-        if self.panel.stopping() || stop_asked || self.done() {
+        if self.panel.stopping() || stop_asked || self.done() || self.stopped_for.is_some() {
             self.stop(tick, &mut commands);
         }
         if let Err(error) = self.checkpoint((tick, now_ms), &counts, &mut observed, &mut commands) {

@@ -6,13 +6,15 @@
 //! It cannot say how old a record is.
 
 use crate::error::Error;
-use crate::topic::{OffsetRange, Topics};
+use crate::topic::{OffsetRange, TopicSettings, Topics};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Settings of topics change seldom.
+const SETTINGS_EVERY: Duration = Duration::from_secs(600);
 const EVERY: Duration = Duration::from_secs(2);
 /// After so long without an answer nothing is known.
 const OLD: Duration = Duration::from_secs(15);
@@ -22,6 +24,7 @@ const OLD: Duration = Duration::from_secs(15);
 pub struct Highs {
     wanted: Mutex<BTreeSet<String>>,
     known: Mutex<BTreeMap<String, (Instant, Vec<OffsetRange>)>>,
+    settings: Mutex<BTreeMap<String, (Instant, Option<TopicSettings>)>>,
 }
 
 impl Highs {
@@ -38,10 +41,30 @@ impl Highs {
         (at.elapsed() < OLD).then(|| ranges.clone())
     }
 
+    /// How long a topic keeps records, where that may be known.
+    pub fn settings(&self, topic: &str) -> Option<TopicSettings> {
+        let known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(topic).and_then(|(_, settings)| *settings)
+    }
+
+    /// Whether the settings of a topic were not asked for a while.
+    fn forgotten(&self, topic: &str) -> bool {
+        let known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .get(topic)
+            .is_none_or(|(at, _)| at.elapsed() >= SETTINGS_EVERY)
+    }
+
     fn ask(&self, topics: &dyn Topics) {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = wanted.clone();
         for topic in wanted {
+            if self.forgotten(&topic)
+                && let Ok(settings) = topics.settings(&topic)
+            {
+                let mut known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+                known.insert(topic.clone(), (Instant::now(), settings));
+            }
             // Brokers that are away: whoever reads the topic says so.
             if let Ok(ranges) = topics.ranges(&topic) {
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

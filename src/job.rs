@@ -249,6 +249,10 @@ pub struct Shown {
     pub generations: Vec<ShownGeneration>,
     /// What a person should look at.
     pub alarms: Vec<Alarm>,
+    /// Why the job stops by itself before it is ready.
+    pub stopped_for: Option<String>,
+    /// What the start-position proof leaves open, a sentence each.
+    pub not_proven: Vec<String>,
     /// How READs are read, as persons have asked.
     pub read_control: ReadControl,
     /// Retention as it is now.

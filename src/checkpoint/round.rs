@@ -17,6 +17,7 @@ use super::writer::{self, Draft, Written};
 use crate::error::Error;
 use crate::feed::add_up;
 use crate::generation::ReadsSeen;
+use crate::guard::start::PartitionStart;
 use crate::job::{GenerationCounts, Panel};
 use crate::key::KnownShape;
 use crate::lease::Lease;
@@ -60,6 +61,8 @@ pub struct CutState {
     pub retention: RetentionState,
     /// Ids of topics that generations have brought, beside those of the manifest before.
     pub topic_ids: BTreeMap<String, String>,
+    /// Where each mutation partition was read from when the job began.
+    pub starts: Vec<PartitionStart>,
 }
 
 /// A durable checkpoint.
@@ -137,6 +140,11 @@ impl Checkpointer {
     /// The last durable manifest; that of the claim, until this run has made one.
     pub fn durable(&self) -> &Manifest {
         &self.durable
+    }
+
+    /// Time between two of them.
+    pub fn interval_ms(&self) -> u64 {
+        self.interval_ms
     }
 
     /// The number of the checkpoint that is begun next.
@@ -305,6 +313,7 @@ impl Round {
         manifest.requests = self.state.requests.clone();
         manifest.read_control = self.state.read_control.clone();
         manifest.retention = self.state.retention.clone();
+        manifest.starts = self.state.starts.clone();
         manifest.shapes = self.shapes.clone();
         manifest
             .shapes

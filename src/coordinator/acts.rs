@@ -117,7 +117,7 @@ impl Coordinator {
             forgotten_through: self.forgotten_through,
             wall,
             clock_skew_max_ms: self.settings.readiness.clock_skew_max_ms,
-            ttl_ms_min: None,
+            ttl_ms_min: self.ttl_ms_min(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! and is filled up with what it meant.
 
 use super::arrivals::Arrivals;
+use super::guarding::Guarding;
 use super::one::{One, reached};
 use super::questions::Questions;
 use super::requests::Requests;
@@ -61,6 +62,9 @@ impl Coordinator {
             wall_known: base.map_or_else(Vec::new, |base| base.time.wall.clone()),
             topic_ids: base.map_or_else(BTreeMap::new, |base| base.topic_ids.clone()),
             forgotten_through: base.and_then(Manifest::forgotten_through),
+            guarding: Guarding::new(base.map_or_else(Vec::new, |base| base.starts.clone())),
+            stopped_for: None,
+            began_ms: 0,
             begun: false,
             save_wanted: false,
             ending: Ending::No,

@@ -49,6 +49,7 @@ impl Coordinator {
             read_control: self.read_control.clone(),
             retention: self.retention.clone(),
             topic_ids: self.topic_ids.clone(),
+            starts: self.guarding.starts.clone(),
         };
         self.save_wanted = false;
         let Some(checkpointer) = &mut self.checkpointer else {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is shown is never better than what the next manifest would say.
 
+use super::guarding::gauge;
 use super::{Coordinator, Observed};
 use crate::checkpoint::{BadReads, Checkpointer};
 use crate::gauges::Gauges;
@@ -44,6 +45,10 @@ impl Coordinator {
                 unsafe_reads: sum.unsafe_reads + of.before.unsafe_reads,
                 late_reads: sum.late_reads + of.before.late_reads,
             });
+        let lag = self.lag(&counts);
+        let alarms = self.alarms(&counts, now_ms, &generations, &lag);
+        let on_its_way = of.filter(|of| of.state.stage < Stage::Ready);
+        let budget = on_its_way.map(|of| gauge(&self.budget(of, now_ms, &lag)));
         let shown = Shown {
             phase: of.map(phase).unwrap_or_default(),
             snapshot_total: of.and_then(|of| of.reads_total),
@@ -61,11 +66,13 @@ impl Coordinator {
                 .and_then(Checkpointer::saved)
                 .cloned(),
             generations,
-            alarms: Vec::new(),
+            alarms,
+            stopped_for: self.stopped_for.clone(),
+            not_proven: self.starts_not_proven(),
             gauges: Gauges {
                 wall: self.wall_table(now_ms),
-                lag: self.lag(&counts),
-                budget: None,
+                lag,
+                budget,
             },
             read_control: self.read_control.clone(),
             retention: self.retention.clone(),

@@ -36,7 +36,7 @@ impl Coordinator {
     }
 
     /// Takes in what was counted and what is seen outside.
-    pub(super) fn look(&mut self, counts: &Counts, now_ms: u64) -> Result<(), Error> {
+    pub(super) fn look(&mut self, counts: &Counts, now_ms: u64) {
         self.forgotten_through = counts.forgotten_through_ms.max(self.forgotten_through);
         let mut generations = std::mem::take(&mut self.generations);
         let moment = self.moment(counts, now_ms);
@@ -53,7 +53,6 @@ impl Coordinator {
             of.look(&moment);
         }
         self.generations = generations;
-        Ok(())
     }
 
     /// Moves every generation on.
