@@ -9,6 +9,7 @@ use crate::decode::DecodeSettings;
 use crate::failure::Failures;
 use crate::generation::Desk;
 use crate::key::KeyGate;
+use crate::looks::LookDesk;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
@@ -168,6 +169,8 @@ pub struct Panel {
     troubles: Mutex<BTreeMap<String, String>>,
     /// Where requests wait for worker 0.
     pub desk: Desk,
+    /// Where questions about keys wait for worker 0.
+    pub looks: LookDesk,
 }
 
 /// What a running job shows.

@@ -35,6 +35,15 @@ pub fn keep_markers(config: &Config) -> KeepMarkers {
     }
 }
 
+/// What happens to a READ that may be stale.
+pub fn on_forgotten(config: &Config) -> OnForgotten {
+    match config.retention.on_forgotten {
+        choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
+        choices::OnForgotten::Fail => OnForgotten::Fail,
+        choices::OnForgotten::Emit => OnForgotten::Emit,
+    }
+}
+
 /// The numbers and policies of a run.
 pub fn job(config: &Config, args: &RunArgs) -> Settings {
     let retention = &config.retention;
@@ -50,11 +59,7 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         reads_per_second_max: config.limits.reads_per_second_max,
         keep_markers: keep_markers(config),
         start_margin_ms: ms(retention.start_margin),
-        on_forgotten: match retention.on_forgotten {
-            choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
-            choices::OnForgotten::Fail => OnForgotten::Fail,
-            choices::OnForgotten::Emit => OnForgotten::Emit,
-        },
+        on_forgotten: on_forgotten(config),
         rule: !args.without_markers,
         finish,
         decode: decode(config),

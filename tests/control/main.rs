@@ -4,6 +4,7 @@
 //! It cannot load the server.
 
 mod access;
+mod explain;
 #[path = "../support/binary.rs"]
 mod binary;
 #[path = "../support/hosts.rs"]
