@@ -1,14 +1,12 @@
 //! A key explained by the running job, by its checkpoint when it is down, and by its records.
 
-use crate::binary::{Bench, JSONL, Record, hello};
-use crate::{LIMIT, address, get, status, until};
+use crate::binary::{Bench, JSONL, hello};
+use crate::{LIMIT, address, get, status, stop, until};
 use serde_json::Value;
 
-/// The configuration: free port, and what is kept.
+/// A configuration that keeps markers so.
 fn config(bench: &Bench, retention: &str) {
-    bench.config(&format!(
-        "{JSONL}\n[control]\nlisten = \"127.0.0.1:0\"\n[retention]\n{retention}"
-    ));
+    crate::config(bench, &format!("{JSONL}\n[retention]\n{retention}"));
 }
 
 fn explained(bench: &Bench, listen: &str, key: &str, more: &[&str]) -> Value {
@@ -20,7 +18,11 @@ fn explained(bench: &Bench, listen: &str, key: &str, more: &[&str]) -> Value {
 fn essence(json: &Value) -> (Value, Value, Value) {
     let of = &json["generations"][0];
     let marked = json["marked"]["job_ms"].clone();
-    (marked, of["outcome"].clone(), of["window_from"]["job_ms"].clone())
+    (
+        marked,
+        of["outcome"].clone(),
+        of["window_from"]["job_ms"].clone(),
+    )
 }
 
 #[test]
@@ -39,10 +41,16 @@ fn a_key_is_explained_alive_and_from_the_checkpoint_with_its_records() {
     let listen = format!("control.listen={at}");
     let marked = explained(&bench, &listen, "{\"id\":5}", &["--search"]);
     assert_eq!(marked["source"]["from"], "live", "{marked:#}");
-    assert_eq!(marked["generations"][0]["outcome"], "dropped_marker", "{marked:#}");
+    assert_eq!(
+        marked["generations"][0]["outcome"], "dropped_marker",
+        "{marked:#}"
+    );
     assert!(marked["marked"]["wall_earliest"].is_string(), "{marked:#}");
     let found = |topic: usize| &marked["search"]["topics"][topic]["records"][0];
-    assert_eq!((&found(0)["at"], &found(0)["op"]), (&"file:muts[1]@1".into(), &"UPDATE".into()));
+    assert_eq!(
+        (&found(0)["at"], &found(0)["op"]),
+        (&"file:muts[1]@1".into(), &"UPDATE".into())
+    );
     assert_eq!(found(1)["at"], "file:snap[0]@1");
     assert_eq!(found(1)["source_time"], "1970-01-01T00:00:00.001Z");
     assert_eq!(found(0)["value"], Value::Null);
@@ -52,13 +60,19 @@ fn a_key_is_explained_alive_and_from_the_checkpoint_with_its_records() {
 
     let raw = get(&at, "/v1/explain?table=public.hello&key=%7B%22id%22%3A5%7D");
     assert_eq!((raw.code, essence(&raw.json())), (200, essence(&marked)));
-    wrong(&bench, &at);
-    child_ends(child, &at, &bench);
+    wrong_paths(&at);
+    wrong(&bench, &listen);
+    stop(&at);
+    child.end(LIMIT).with(130);
+    wrong(&bench, &listen);
 
     let down = explained(&bench, &listen, "{\"id\":5}", &[]);
     assert_eq!(down["source"]["from"], "checkpoint", "{down:#}");
     assert_eq!(essence(&down), essence(&marked));
-    assert_eq!(essence(&explained(&bench, &listen, "7", &[])), essence(&never));
+    assert_eq!(
+        essence(&explained(&bench, &listen, "7", &[])),
+        essence(&never)
+    );
     let values = ["--search", "--values", "--set", &listen];
     let said = bench.run(&[&["explain", "public.hello", "5"], &values[..]].concat());
     let said = said.with(0).out;
@@ -75,45 +89,49 @@ fn a_key_is_explained_alive_and_from_the_checkpoint_with_its_records() {
     }
 }
 
-/// Stops a job by the checkpoint that its end makes.
-fn child_ends(child: crate::binary::Running, at: &str, bench: &Bench) {
-    bench.append("snap", 0, &[Record::end()]);
-    bench.append("snap", 1, &[Record::end()]);
-    until(&child, "its end", || {
-        (status(at)["generations"][0]["state"] == "caught_up").then_some(())
-    });
-    let pid = i32::try_from(child.child.id()).expect("a process id");
-    let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
-    child.end(LIMIT).with(130);
+/// What is refused, by the job and by its checkpoint alike.
+fn wrong(bench: &Bench, listen: &str) {
+    for (table, key, parts) in [
+        (
+            "hello",
+            "5",
+            &["`hello` is no table", "one of: public.hello"][..],
+        ),
+        (
+            "public.hello",
+            "{\"x\":5}",
+            &["found     {x}", "expected  {id: number}"],
+        ),
+        (
+            "public.hello",
+            "{\"id\":5,\"x\":5}",
+            &["{id, x}", "{id: number}"],
+        ),
+        (
+            "public.hello",
+            "\"5\"",
+            &["column `id`: a number was expected"],
+        ),
+        (
+            "public.hello",
+            "five",
+            &["that is no key of `public.hello`"],
+        ),
+    ] {
+        let refused = bench.run(&["explain", table, key, "--set", listen]);
+        refused.with(2).says(parts);
+    }
 }
 
-/// What is refused, by the job and by the checkpoint alike.
-fn wrong(bench: &Bench, at: &str) {
-    let live = format!("control.listen={at}");
-    for listen in [&*live, "control.listen=off"] {
-        for (table, key, parts) in [
-            ("hello", "5", &["`hello` is no table", "one of: public.hello"][..]),
-            ("public.hello", "{\"x\":5}", &["found     {x}", "expected  {id: number}"]),
-            ("public.hello", "{\"id\":5,\"x\":5}", &["{id, x}", "{id: number}"]),
-            ("public.hello", "\"5\"", &["column `id`: a number was expected"]),
-            ("public.hello", "five", &["that is no key of `public.hello`"]),
-        ] {
-            if *listen != *live && bench.path().join("state").read_dir().is_err() {
-                continue;
-            }
-            let refused = bench.run(&["explain", table, key, "--set", listen]);
-            refused.with(2).says(parts);
-        }
-    }
-    for (path, code) in [
-        ("/v1/explain", 400),
-        ("/v1/explain?table=public.hello", 400),
-        ("/v1/explain?table=nothing&key=5", 400),
-        ("/v1/explain?table=public.hello&key=%", 400),
+fn wrong_paths(at: &str) {
+    for path in [
+        "/v1/explain",
+        "/v1/explain?table=public.hello",
+        "/v1/explain?table=nothing&key=5",
+        "/v1/explain?table=public.hello&key=%",
     ] {
         let answer = get(at, path);
-        assert_eq!(answer.code, code, "{path}: {}", answer.body);
+        assert_eq!(answer.code, 400, "{path}: {}", answer.body);
         assert!(answer.json()["error"].is_string(), "{path}");
     }
 }
@@ -122,7 +140,10 @@ fn wrong(bench: &Bench, at: &str) {
 fn a_marker_that_was_forgotten_makes_a_read_unsafe() {
     let bench = Bench::new();
     bench.hello(1);
-    config(&bench, "keep_markers = \"ttl\"\nttl = \"200ms\"\nstart_margin = \"0s\"");
+    config(
+        &bench,
+        "keep_markers = \"ttl\"\nttl = \"200ms\"\nstart_margin = \"0s\"",
+    );
     bench.append("muts", 0, &[hello('c', 5, "new")]);
     let child = bench.start("job", &["run"]);
     let at = address(&child);
@@ -133,9 +154,18 @@ fn a_marker_that_was_forgotten_makes_a_read_unsafe() {
         (answer.code == 200 && answer.json()["generations"][0]["at_risk"] == true)
             .then(|| answer.json())
     });
-    assert_eq!(found["generations"][0]["outcome"], "quarantined", "{found:#}");
-    let said = bench.run(&["explain", "public.hello", "5", "--set", &listen]).with(0).out;
-    assert!(said.contains("may be stale and is quarantined: reason `forgotten`"), "{said}");
+    assert_eq!(
+        found["generations"][0]["outcome"], "quarantined",
+        "{found:#}"
+    );
+    let said = bench
+        .run(&["explain", "public.hello", "5", "--set", &listen])
+        .with(0)
+        .out;
+    assert!(
+        said.contains("may be stale and is quarantined: reason `forgotten`"),
+        "{said}"
+    );
     assert!(said.contains("no marker, which proves nothing"), "{said}");
     drop(child);
 }
@@ -145,7 +175,16 @@ fn a_job_of_which_nothing_is_known_explains_nothing() {
     let bench = Bench::new();
     bench.hello(1);
     config(&bench, "start_margin = \"0s\"");
-    let asked = ["explain", "public.hello", "5", "--set", "control.listen=off"];
-    bench.run(&asked).with(1).says(&["nothing is known of job hello", "control.listen"]);
+    let asked = [
+        "explain",
+        "public.hello",
+        "5",
+        "--set",
+        "control.listen=off",
+    ];
+    bench
+        .run(&asked)
+        .with(1)
+        .says(&["nothing is known of job hello", "control.listen"]);
     assert!(!bench.path().join("state").exists(), "asking makes nothing");
 }

@@ -4,9 +4,9 @@
 //! It cannot load the server.
 
 mod access;
-mod explain;
 #[path = "../support/binary.rs"]
 mod binary;
+mod explain;
 #[path = "../support/hosts.rs"]
 mod free_hosts;
 mod job;
