@@ -29,7 +29,7 @@ mod writer;
 pub use chain::{claim, latest, load, missing, name, numbers};
 pub use manifest::Manifest;
 pub use part::{Outbox, Part};
-pub(crate) use restore::damaged;
 pub use restore::{BadReads, Resumed, resume};
+pub(crate) use restore::{damaged, read_run};
 pub use round::{Checkpointer, Checkpoints, CutState, Saved};
 pub use upload::{Uploads, start as start_uploads};

@@ -13,7 +13,7 @@
 mod decoder;
 mod envelope;
 mod error;
-mod framing;
+pub(crate) mod framing;
 mod kind;
 mod recent;
 pub mod row;

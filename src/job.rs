@@ -13,6 +13,7 @@ use crate::generation::{Desk, Sources};
 use crate::guard::GuardSettings;
 use crate::highs::Highs;
 use crate::key::KeyGate;
+use crate::looks::LookDesk;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
@@ -216,6 +217,8 @@ pub struct Panel {
     troubles: Mutex<BTreeMap<String, String>>,
     /// Where requests wait for worker 0.
     pub desk: Desk,
+    /// Where questions about keys wait for worker 0.
+    pub looks: LookDesk,
 }
 
 /// What a running job shows.

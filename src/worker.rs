@@ -9,11 +9,12 @@
 //! ```
 //! It cannot decide anything: worker 0's [`Coordinator`] does, and sends commands.
 
-use crate::checkpoint::{Outbox, Part, Resumed};
+use crate::checkpoint::{Outbox, Part, Resumed, Uploads};
 use crate::coordinator::{Coordinator, Observed};
 use crate::error::Error;
 use crate::feed::{FeedConfig, FeedCounters, MutationFeed, SnapshotFeeds};
 use crate::job::Job;
+use crate::looks::Looks;
 use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
@@ -21,7 +22,7 @@ use crate::topic::Waker;
 use headwater_operators::control::{Command, broadcast};
 use headwater_operators::gather::{Gathered, gather};
 use headwater_operators::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
-use headwater_operators::merge::{Cut, MergeConfig, MergeCounters, merge};
+use headwater_operators::merge::{Cut, Looked, MergeConfig, MergeCounters, Told, merge};
 use headwater_operators::report::{Reports, reports};
 use headwater_operators::retention::Retention;
 use headwater_operators::route::range_of;
@@ -81,6 +82,8 @@ pub struct WorkerRun {
     /// Only worker 0 speaks: everyone else lets go of the control stream at once.
     control: Option<ControlInput>,
     coordinator: Option<Coordinator>,
+    /// Questions about keys, at worker 0.
+    looks: Looks,
     /// A probe is empty until its dataflow has run once, which must not look like the end.
     lived: bool,
 }
@@ -95,6 +98,7 @@ impl WorkerRun {
             handles,
             control,
             coordinator: first.then(|| Coordinator::new(job, worker.peers())),
+            looks: Looks::default(),
             lived: false,
         }
     }
@@ -132,13 +136,18 @@ impl WorkerRun {
         if tick > *input.time() {
             input.advance_to(tick);
         }
+        let mut parts: Vec<Part> = self.handles.parts.borrow_mut().drain(..).collect();
+        self.looks.answered(&mut parts);
+        for command in self.looks.commands(&job.panel.looks) {
+            input.send(command);
+        }
         let observed = Observed {
             ends: self.handles.ends.borrow_mut().drain(..).collect(),
             read_progress: &self.handles.read_progress,
             durable: &self.handles.durable,
             reported: &self.handles.reported,
             reports: &self.handles.reports,
-            parts: self.handles.parts.borrow_mut().drain(..).collect(),
+            parts,
         };
         for command in coordinator.step(*input.time(), now_ms, observed) {
             input.send(command);
@@ -190,7 +199,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         restored(scope, job),
         merge_config(job),
         Rc::clone(&merge_counters),
-        exported(scope.index(), job, &outbox),
+        Teller::new(scope.index(), job, &outbox),
     );
     let parts = gather(commands.clone(), settings.tick_ms, move |out| {
         outbox.drain(out);
@@ -337,14 +346,32 @@ fn restored(scope: Scope<'_, u64>, job: &Job) -> MarkerArrangement {
     store
 }
 
-/// Takes what the merge exports at a cut.
-fn exported(worker: usize, job: &Job, outbox: &Outbox) -> impl FnMut(Cut, MarkerExport) + 'static {
-    let uploads = job.checkpoints.as_ref().map(|to| to.uploads.clone());
-    let outbox = outbox.clone();
-    move |cut, export| {
-        if let Some(uploads) = &uploads {
-            uploads.export(worker, cut, export, &outbox);
+/// Takes what the merge exports at a cut, and what it has found of a key.
+struct Teller {
+    worker: usize,
+    uploads: Option<Uploads>,
+    outbox: Outbox,
+}
+
+impl Teller {
+    fn new(worker: usize, job: &Job, outbox: &Outbox) -> Self {
+        Teller {
+            worker,
+            uploads: job.checkpoints.as_ref().map(|to| to.uploads.clone()),
+            outbox: outbox.clone(),
         }
+    }
+}
+
+impl Told<MarkerExport> for Teller {
+    fn exported(&mut self, cut: Cut, export: MarkerExport) {
+        if let Some(uploads) = &self.uploads {
+            uploads.export(self.worker, cut, export, &self.outbox);
+        }
+    }
+
+    fn looked(&mut self, looked: Looked) {
+        self.outbox.put(Part::Looked(looked));
     }
 }
 

@@ -102,6 +102,15 @@ pub enum Command {
         /// Its number; grows.
         number: u64,
     },
+    /// The worker that owns a fingerprint says what it knows of it.
+    Look {
+        /// Of the question; comes back with the answer.
+        id: u64,
+        /// Of the key.
+        fingerprint: u128,
+        /// The key's table.
+        table: u16,
+    },
     /// Everything that the target had seen before a restart has been read again.
     Replayed {
         /// The last tick at which a record of it was stamped.

@@ -98,7 +98,7 @@ pub fn resume(
             let Some(run_ref) = parts.iter().find(overlaps) else {
                 continue;
             };
-            let run = Arc::new(read(store, manifest.number, run_ref)?);
+            let run = Arc::new(read_run(store, manifest.number, run_ref)?);
             for part in parts {
                 for (local, range) in owned.iter().enumerate() {
                     let taken = overlap(part, *range).and_then(|range| take(&run, part, range));
@@ -197,7 +197,8 @@ pub(crate) fn damaged(store: &Store, number: u64, run_ref: &RunRef, found: &str)
         .line("go back to an older checkpoint with --from-checkpoint N.")
 }
 
-fn read(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
+/// Reads a run of checkpoint `number`, whole.
+pub(crate) fn read_run(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
     let damaged = |found: String| damaged(store, number, run_ref, &found);
     let bytes = store.get(&run_ref.file)?;
     let bytes = bytes.ok_or_else(|| damaged("nothing".to_owned()))?;

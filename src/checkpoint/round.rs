@@ -272,8 +272,8 @@ impl Round {
                 };
                 self.markers.insert(worker, (markers, bytes_new));
             }
-            // Of a round that this run did not begin: nobody sends that.
-            Part::Read { .. } | Part::Markers { .. } => {}
+            // Of a round that this run did not begin: nobody sends that. Of no round at all.
+            Part::Read { .. } | Part::Markers { .. } | Part::Looked(_) => {}
         }
     }
 

@@ -205,6 +205,7 @@ impl Feed for SnapshotFeeds {
             Command::DropTable { generation, table } => self.drop_table(*generation, *table),
             Command::SetTtl { .. }
             | Command::Target { .. }
+            | Command::Look { .. }
             | Command::Shutdown
             | Command::Verdict { .. } => {}
         }

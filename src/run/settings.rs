@@ -39,9 +39,17 @@ pub fn keep_markers(config: &Config) -> KeepMarkers {
     }
 }
 
+/// What happens to a READ that may be stale.
+pub fn on_forgotten(config: &Config) -> OnForgotten {
+    match config.retention.on_forgotten {
+        choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
+        choices::OnForgotten::Fail => OnForgotten::Fail,
+        choices::OnForgotten::Emit => OnForgotten::Emit,
+    }
+}
+
 /// The numbers and policies of a run.
 pub fn job(config: &Config, args: &RunArgs) -> Settings {
-    let retention = &config.retention;
     let finish = match (args.once, args.assume_finished_after_idle) {
         (false, _) => Finish::Never,
         (true, None) => Finish::EndRecords,
@@ -55,11 +63,7 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         keep_markers: keep_markers(config),
         start_margin_ms: margin_ms(config),
         guard: GuardSettings::of(config),
-        on_forgotten: match retention.on_forgotten {
-            choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
-            choices::OnForgotten::Fail => OnForgotten::Fail,
-            choices::OnForgotten::Emit => OnForgotten::Emit,
-        },
+        on_forgotten: on_forgotten(config),
         rule: !args.without_markers,
         finish,
         decode: decode(config),
