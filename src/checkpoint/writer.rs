@@ -196,7 +196,8 @@ impl Thread {
     /// Reads back what was written, and looks whether its runs are there, whole.
     fn verify(&self, manifest: &Manifest) -> Result<(), Error> {
         let found = load(&self.store, &manifest.job, manifest.number)?;
-        if found != *manifest {
+        // Not compared as values: some members are of this run alone.
+        if found.encode() != manifest.encode() {
             return Err(Error::failed(format!(
                 "checkpoint {} was read back different from what was written",
                 manifest.number

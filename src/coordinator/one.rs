@@ -297,3 +297,6 @@ pub(super) fn reached(
         not_proven: not_proven.map(str::to_owned),
     }
 }
+
+#[cfg(test)]
+mod tests;
