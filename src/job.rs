@@ -186,12 +186,6 @@ impl Partitions {
         }
         counts
     }
-
-    /// Those that `worker` of `workers` reads: one partition is read by one worker at a time.
-    pub fn of_worker(&self, role: Role, worker: usize, workers: usize) -> Vec<Assignment> {
-        let mine = self.of(role).iter().skip(worker).step_by(workers);
-        mine.cloned().collect()
-    }
 }
 
 /// The topics of a role, each once, in the order of the tables.

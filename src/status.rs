@@ -186,3 +186,51 @@ fn live(mutations: &FeedCounters) -> BTreeMap<(String, u32), (i64, i64)> {
     });
     seen.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+    use crate::feed::{FeedCounters, PartitionRead, SourceTimes};
+    use crate::table::Role;
+    use headwater_operators::merge::{MergeCounters, ReadCounters};
+
+    fn worker(number: u32) -> Counts {
+        let times = SourceTimes {
+            first_ms: (number > 0).then_some(5),
+            last_ms: (number > 0).then_some(9),
+        };
+        let partition = PartitionRead {
+            topic: "t".into(),
+            partition: number,
+            next_offset: 10 + u64::from(number),
+            times,
+        };
+        let mut feed = FeedCounters::default();
+        feed.partitions.insert(0, vec![partition]);
+        feed.generations.insert(2, 7);
+        let mut merge = MergeCounters::default();
+        let late = ReadCounters {
+            late: 1,
+            ..ReadCounters::default()
+        };
+        merge.generations.insert(1 + number, late);
+        merge.forgotten_through = number.checked_sub(1).map(u64::from);
+        Counts::of(&feed, &feed, &merge)
+    }
+
+    #[test]
+    fn a_sum_is_by_generation_and_partition() {
+        let workers = [worker(0), worker(1), worker(2)];
+        let all = Counts::sum(workers.iter());
+        let by = all.generations.iter().map(|(g, c)| (*g, c.read, c.late));
+        let by: Vec<_> = by.collect();
+        assert_eq!(by, [(1, 0, 1), (2, 21, 1), (3, 0, 1)]);
+        assert_eq!(all.forgotten_through_ms, Some(1));
+        assert_eq!(worker(0).forgotten_through_ms, None);
+        assert_eq!(all.next_offsets.len(), 6);
+        assert_eq!(all.next_offsets[&(Role::Snapshot, "t".to_owned(), 2)], 12);
+        let live: Vec<_> = all.live.into_iter().collect();
+        let of = |partition| (("t".to_owned(), partition), (5, 9));
+        assert_eq!(live, [of(1), of(2)]);
+    }
+}

@@ -15,7 +15,7 @@ use crate::checkpoint::Part;
 use crate::generation::ReadsSeen;
 use crate::table::Table;
 use crate::topic::{Assignment, Waker};
-use headwater_operators::control::{Command, PartitionStart};
+use headwater_operators::control::{Command, PartitionStart, PartitionTarget};
 use headwater_operators::record::RecordRef;
 use headwater_operators::source::{Feed, PartitionEnd, Polled};
 use std::cell::RefCell;
@@ -35,6 +35,10 @@ pub struct SnapshotFeeds {
     gone: BTreeMap<u32, Vec<ReadsSeen>>,
     pace: Rc<RefCell<Pace>>,
     cuts: Cuts,
+    /// What the target had seen before a restart of topics that nobody reads any more.
+    given_up: Vec<PartitionTarget>,
+    /// Whether everything was read again that the target had seen.
+    replayed: bool,
     /// Which feed reads first: another one at each poll.
     turn: usize,
     stopping: bool,
@@ -52,6 +56,8 @@ impl SnapshotFeeds {
             topics: BTreeMap::new(),
             gone: BTreeMap::new(),
             cuts: Cuts::default(),
+            given_up: Vec::new(),
+            replayed: false,
             turn: 0,
             stopping: false,
         }
@@ -71,7 +77,8 @@ impl SnapshotFeeds {
         let topics: BTreeSet<String> = counts.keys().cloned().collect();
         let older: Vec<u32> = self.feeds.keys().copied().collect();
         for older in older {
-            self.leave(older, &topics);
+            // Replays of them go over to the newer one.
+            drop(self.leave(older, &topics));
         }
         let own = opened.tables.iter().filter_map(|table| {
             let topic = &tables.get(usize::from(*table))?.snapshot;
@@ -86,20 +93,22 @@ impl SnapshotFeeds {
             not_before_ms: opened.not_before_ms,
         };
         let (config, pace) = (Rc::clone(&self.config), Rc::clone(&self.pace));
-        let feed = TopicFeed::new(config, reading, pace, self.waker.clone());
+        let mut feed = TopicFeed::new(config, reading, pace, self.waker.clone());
+        if self.replayed {
+            feed.replayed();
+        }
         self.feeds.insert(generation, feed);
         self.partitions.insert(generation, counts);
         self.share();
     }
 
     /// A generation leaves topics alone from now on.
-    fn leave(&mut self, generation: u32, topics: &BTreeSet<String>) {
-        if let Some(feed) = self.feeds.get_mut(&generation) {
-            feed.leave(topics);
-        }
+    fn leave(&mut self, generation: u32, topics: &BTreeSet<String>) -> Vec<PartitionTarget> {
         if let Some(counts) = self.partitions.get_mut(&generation) {
             counts.retain(|topic, _| !topics.contains(topic));
         }
+        let feed = self.feeds.get_mut(&generation);
+        feed.map_or_else(Vec::new, |feed| feed.leave(topics))
     }
 
     /// A generation goes on without a table, whose topic may be what is wrong with it.
@@ -112,7 +121,8 @@ impl SnapshotFeeds {
         };
         // Tables may share a topic.
         if topics.values().all(|topic| *topic != dropped) {
-            self.leave(generation, &BTreeSet::from([dropped]));
+            let unread = self.leave(generation, &BTreeSet::from([dropped]));
+            self.given_up.extend(unread);
             self.share();
         }
     }
@@ -124,11 +134,13 @@ impl SnapshotFeeds {
             }
             return;
         }
-        let Some(feed) = self.feeds.remove(&generation) else {
+        let Some(mut feed) = self.feeds.remove(&generation) else {
             return;
         };
         self.partitions.remove(&generation);
         self.topics.remove(&generation);
+        let topics = feed.topics();
+        self.given_up.extend(feed.leave(&topics));
         self.gone.insert(generation, feed.reads().to_vec());
         let mut counters = self.config.counters.borrow_mut();
         counters.partitions.remove(&generation);
@@ -197,7 +209,10 @@ impl Feed for SnapshotFeeds {
                     self.cut(number);
                 }
             }
-            Command::Replayed { .. } => self.feeds.values_mut().for_each(TopicFeed::replayed),
+            Command::Replayed { .. } => {
+                self.replayed = true;
+                self.feeds.values_mut().for_each(TopicFeed::replayed);
+            }
             Command::Stop => {
                 self.stopping = true;
                 self.feeds.values_mut().for_each(TopicFeed::stop);
@@ -226,6 +241,7 @@ impl Feed for SnapshotFeeds {
         give: &mut dyn FnMut(RecordRef<'_>),
         ends: &mut Vec<PartitionEnd>,
     ) -> Polled {
+        ends.extend(self.given_up.drain(..).map(|of| unread(of, tick)));
         let count = self.feeds.len();
         let first = self.turn.checked_rem(count).unwrap_or(0);
         self.turn = self.turn.wrapping_add(1);
@@ -248,6 +264,19 @@ impl Feed for SnapshotFeeds {
             self.cut(number);
         }
         if more { Polled::More } else { Polled::Idle }
+    }
+}
+
+/// Nobody waits for what is not read any more.
+fn unread(target: PartitionTarget, tick: u64) -> PartitionEnd {
+    PartitionEnd {
+        mutations: false,
+        replayed: true,
+        generation: 0,
+        topic: target.topic,
+        partition: target.partition,
+        end: target.end,
+        tick,
     }
 }
 

@@ -124,7 +124,7 @@ impl TopicFeed {
         }
         self.reader = None;
         if self.reading.assignments.is_empty() {
-            return;
+            return self.show_offsets();
         }
         let topics = &self.config.topics;
         match topics.reader(&self.reading.assignments, Arc::clone(&self.waker)) {
@@ -140,8 +140,9 @@ impl TopicFeed {
         self.show_offsets();
     }
 
-    /// Leaves topics to a newer generation: a partition is read by one.
-    pub(super) fn leave(&mut self, topics: &BTreeSet<String>) {
+    /// Leaves topics alone from now on. What the target had seen of them before a restart and was
+    /// not read again is given back.
+    pub(super) fn leave(&mut self, topics: &BTreeSet<String>) -> Vec<PartitionTarget> {
         let stays: Vec<bool> = self
             .reading
             .assignments
@@ -149,8 +150,11 @@ impl TopicFeed {
             .map(|assignment| !topics.contains(&assignment.topic))
             .collect();
         if stays.iter().all(|stays| *stays) {
-            return;
+            return Vec::new();
         }
+        let unread = self.replays.unreported();
+        let unread = unread.filter(|target| topics.contains(&target.topic));
+        let unread = unread.collect();
         for (index, assignment) in self.reading.assignments.iter_mut().enumerate() {
             assignment.next_offset = next_offset(self.reader.as_deref(), index, assignment);
         }
@@ -161,6 +165,13 @@ impl TopicFeed {
             ends.keep(&stays);
         }
         self.start();
+        unread
+    }
+
+    /// The topics that it reads.
+    pub(super) fn topics(&self) -> BTreeSet<String> {
+        let topics = self.reading.assignments.iter();
+        topics.map(|assignment| assignment.topic.clone()).collect()
     }
 
     /// How far every partition is.
@@ -231,6 +242,7 @@ impl TopicFeed {
     /// Everything that was replayed, by all workers, is behind.
     pub(super) fn replayed(&mut self) {
         self.replaying = false;
+        self.replays = Ends::new(&self.reading.assignments);
     }
 
     /// Whether what the target had seen is still read again, somewhere.
@@ -372,6 +384,11 @@ impl TopicFeed {
         let held = self.config.replay_held && self.replays.waiting();
         self.stopped |= self.stopping && !held;
         if self.stopped {
+            if self.closed {
+                // Its reader has failed, and nobody may wait for what it will not read.
+                self.replays
+                    .give_up(tick, &mut |of| reached.push(replayed(of)));
+            }
             return (false, 0);
         }
         // A replay goes on: what the sink holds of it would wait for it.
@@ -408,13 +425,19 @@ impl TopicFeed {
             };
             ends.reached(&**reader, tick, &mut |of| reached.push(end(of)));
         }
-        let replayed = |end: PartitionEnd| PartitionEnd {
+        let end = |of: PartitionEnd| PartitionEnd {
             mutations,
-            replayed: true,
-            ..end
+            ..replayed(of)
         };
         let replays = &mut self.replays;
-        replays.reached(&**reader, tick, &mut |of| reached.push(replayed(of)));
+        replays.reached(&**reader, tick, &mut |of| reached.push(end(of)));
+    }
+}
+
+fn replayed(end: PartitionEnd) -> PartitionEnd {
+    PartitionEnd {
+        replayed: true,
+        ..end
     }
 }
 

@@ -84,7 +84,7 @@ impl Bench {
         times: &BTreeMap<(String, u32), SourceTimes>,
     ) -> Self {
         let failures = Arc::new(Failures::default());
-        let of = |worker| of_worker(&topics, (worker, workers), times, &failures);
+        let of = |worker| of_worker(&topics, (worker, workers), (times, Vec::new()), &failures);
         Bench {
             workers: (0..workers).map(of).collect(),
             topics,
@@ -93,6 +93,20 @@ impl Bench {
             ends: Vec::new(),
             tick: 0,
         }
+    }
+
+    /// One worker, whose target had seen a topic's partition 0 up to `end` before a restart.
+    pub(super) fn replay(&mut self, topic: &str, end: u64) {
+        let replay = vec![target(topic, 0, end)];
+        let (times, failures) = (BTreeMap::new(), Arc::clone(&self.failures));
+        let fresh = of_worker(&self.topics, (0, 1), (&times, replay), &failures);
+        self.workers = vec![fresh];
+    }
+
+    /// What was reported as read again.
+    pub(super) fn replayed(&mut self) -> Vec<(String, u64)> {
+        let all = self.ends.drain(..).filter(|of| of.replayed);
+        all.map(|of| (of.topic, of.end)).collect()
     }
 
     pub(super) fn append(&self, topic: &str, partition: usize, record: OwnedRecord) {
@@ -265,7 +279,7 @@ impl Bench {
 fn of_worker(
     topics: &MemoryTopics,
     (worker, workers): (usize, usize),
-    times: &BTreeMap<(String, u32), SourceTimes>,
+    (times, replay): (&BTreeMap<(String, u32), SourceTimes>, Vec<PartitionTarget>),
     failures: &Arc<Failures>,
 ) -> OfWorker {
     let outbox = Outbox::default();
@@ -298,7 +312,7 @@ fn of_worker(
         workers,
         gate: Arc::clone(&gate),
         outbox: outbox.clone(),
-        replay: Vec::new(),
+        replay: replay.clone(),
         replay_bytes_max: 0,
         replay_held: false,
         source_times: times.clone(),

@@ -1,13 +1,14 @@
 //! Cuts at any moment, restarts on any number of workers: READs and source times are counted as if
 //! there had been one run.
 
-use super::bench::{Bench, mutation, read, tables};
+use super::bench::{Bench, broken, mutation, open, read, tables};
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{GenerationState, Manifest};
 use crate::checkpoint::resume;
 use crate::feed::add_up;
 use crate::generation::{ReadsSeen, Stage};
 use crate::store::Store;
+use headwater_operators::control::Command;
 use headwater_operators::record::Op;
 use proptest::prelude::{any, prop, proptest};
 
@@ -144,4 +145,39 @@ fn source_times_outlive_a_restart() {
         times(&after),
         [(Some(500), Some(500)), (Some(900), Some(950))]
     );
+}
+
+/// Who waits for a replay would wait for ever for a partition that nobody reads any more.
+#[test]
+fn what_is_left_is_not_waited_for() {
+    for what in ["abort", "drop", "fail"] {
+        let mut bench = Bench::new(1, &[("sa", 1), ("sb", 1)]);
+        bench.append("sa", 0, read("a", 1, "", 0));
+        bench.replay("sb", 2);
+        bench.tell(open(1, &[(1, "sb")], &[("sb", 0, 0)]));
+        bench.tell(open(2, &[(0, "sa")], &[("sa", 0, 0)]));
+        bench.drain();
+        assert!(bench.replayed().is_empty());
+        match what {
+            "abort" => bench.tell(Command::Close {
+                generation: 1,
+                aborted: true,
+            }),
+            "drop" => bench.tell(Command::DropTable {
+                generation: 1,
+                table: 1,
+            }),
+            _ => {
+                bench.tell(Command::Close {
+                    generation: 1,
+                    aborted: false,
+                });
+                bench.append("sb", 0, broken());
+                bench.drain();
+            }
+        }
+        bench.drain();
+        assert_eq!(bench.replayed(), [("sb".to_owned(), 2)], "{what}");
+        assert!(bench.error().is_none(), "{what}");
+    }
 }
