@@ -16,6 +16,7 @@ mod tests;
 
 use super::{about, grouped};
 use crate::error::Error;
+use crate::gauges;
 use serde::{Deserialize, Serialize};
 
 /// Length of a window, in job time during which READs were not held back by a person.
@@ -180,6 +181,19 @@ impl Budget {
     /// Job time until the last READ, at the same rate and without factor or margin.
     pub fn left_ms(&self) -> Option<u64> {
         self.rows_left.map(|rows| clamp(time_ms(rows, self.rate)))
+    }
+
+    /// As it is shown; none when the rows left are not known.
+    pub fn gauge(&self) -> Option<gauges::Budget> {
+        let rows_per_second = self.rate.rows_per_hour / 3600;
+        Some(gauges::Budget {
+            needed_ms: self.budget_ms?,
+            elapsed_ms: self.elapsed_ms,
+            left_ms: self.left_ms(),
+            rows_left: self.rows_left,
+            rows_per_second: (rows_per_second > 0).then_some(rows_per_second),
+            rate_from: self.rate.from.words(),
+        })
     }
 
     /// For the status: `elapsed 33m of about 1h10m predicted`.

@@ -190,7 +190,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_small_change_never_flaps(max in 100u64..1 << 40, at in any::<u32>(), down in 0u64..4) {
-            let markers = u64::try_from(u128::from(max) * u128::from(at % 150) / 100).expect("small");
+            let markers = max / 100 * u64::from(at % 150);
             let first = decide(Free, markers, max);
             let less = markers - markers.min(max * down / 100);
             let then = decide(first, less, max);

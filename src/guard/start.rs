@@ -1,16 +1,16 @@
 //! Whether mutations are read from early enough: the start-position proof. Pure.
 //!
-//! A snapshot shows each row as of some moment. Whatever changed after that must be in the mutations
-//! that the job reads; what was appended before its start offset is lost for ever. Source:
-//! design.md section 7.
+//! A snapshot shows each row as of some moment. Whatever changed after that must be in the
+//! mutations that the job reads; what was appended before its start offset is lost for ever.
+//! Source: design.md section 7.
 //!
 //! Invariant: times are compared, source times of records and Kafka's, less the margin; positions
 //! of the source log never (a transaction that was open when the snapshot began has smaller ones
 //! than its READs, and does not belong to them).
 //!
 //! It cannot see changes that the live connector never wrote. A partition that is read whole, from
-//! offset 0 of an untrimmed log, holds all that it did write; that it existed in time needs a record
-//! older than the snapshot.
+//! offset 0 of an untrimmed log, holds all that it did write; that it existed in time needs a
+//! record older than the snapshot.
 
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,11 @@ fn the_formula_is_that_of_the_design() {
     assert_eq!(budget.budget_ms, Some(43 * MINUTE * 3 / 2 + 5 * MINUTE));
     assert_eq!(budget.left_ms(), Some(10 * MINUTE));
     assert_eq!(budget.words(), "elapsed 33m of about 1h9m predicted");
+    let shown = budget.gauge().expect("known");
+    assert_eq!(
+        (shown.needed_ms, shown.rows_per_second),
+        (4_170_000, Some(1000))
+    );
     let inputs = budget.inputs();
     for part in [
         "33m",
@@ -51,6 +56,7 @@ fn the_formula_is_that_of_the_design() {
 fn what_is_not_known_is_said() {
     let budget = Budget::of(MINUTE, None, a_second(1000), 0);
     assert_eq!((budget.budget_ms, budget.left_ms()), (None, None));
+    assert_eq!(budget.gauge(), None);
     assert!(budget.words().contains("not known"), "{}", budget.words());
     let never = Budget::of(MINUTE, Some(1), a_second(0), 0);
     assert_eq!(never.budget_ms, Some(u64::MAX));

@@ -273,7 +273,8 @@ proptest! {
 
     #[test]
     fn no_number_makes_it_panic(
-        a in any::<i64>(), b in any::<i64>(), c in any::<i64>(), d in any::<u64>(), e in any::<u64>(),
+        a in any::<i64>(), b in any::<i64>(), c in any::<i64>(), d in any::<u64>(),
+        e in any::<u64>(),
     ) {
         let start = PartitionStart {
             first_ms: Some(a),
