@@ -50,7 +50,7 @@ pub const FILES: &[File] = &[
     file!("/dashboard/words.js", SCRIPT, "words.js"),
     file!("/dashboard/generations.js", SCRIPT, "generations.js"),
     file!("/dashboard/memory.js", SCRIPT, "memory.js"),
-    file!("/dashboard/lag.js", SCRIPT, "lag.js"),
+    file!("/dashboard/history.js", SCRIPT, "history.js"),
     file!("/dashboard/numbers.js", SCRIPT, "numbers.js"),
     file!("/dashboard/alarms.js", SCRIPT, "alarms.js"),
     file!("/dashboard/explain.js", SCRIPT, "explain.js"),

@@ -5,7 +5,7 @@ import { at, copy, fill, h, say } from "./dom.js";
 import { alarms, notProven } from "./alarms.js";
 import { explain, offerTables } from "./explain.js";
 import { generations } from "./generations.js";
-import { keepLag, showLag } from "./lag.js";
+import { keep, showLag } from "./history.js";
 import { memory } from "./memory.js";
 import { checkpoints, markers, reads, run, sink } from "./numbers.js";
 import { ACTS, alone, clock, duration, plural, verdict } from "./words.js";
@@ -23,6 +23,8 @@ let job = null;
 let checkpoint = null;
 let announced = "";
 let timer = null;
+/** The last call of `poll`; what an older one meets is left. */
+let latest = 0;
 
 class Locked extends Error {}
 
@@ -38,9 +40,11 @@ async function ask(path) {
 
 async function poll() {
   clearTimeout(timer);
+  const mine = (latest += 1);
   let next = ASK_EVERY_MS;
   try {
     const { code, body } = await ask("/v1/status");
+    if (mine !== latest) return;
     if (code !== 200 || !body.verdict) throw new Error(body.error ?? `HTTP ${code}`);
     answered(body);
     if (body.checkpoint && body.checkpoint.number !== checkpoint) {
@@ -49,11 +53,12 @@ async function poll() {
       checkpoints(at("checkpoints"), body, list.body.checkpoints ?? []);
     }
   } catch (error) {
+    if (mine !== latest) return;
     next = ASK_AGAIN_MS;
     if (error instanceof Locked) locked();
     else away(error);
   }
-  timer = setTimeout(poll, next);
+  if (mine === latest) timer = setTimeout(poll, next);
 }
 
 function answered(status) {
@@ -64,7 +69,7 @@ function answered(status) {
   if (job !== status.job) {
     job = status.job;
     checkpoint = null;
-    keepLag(null);
+    keep(null);
     checkpoints(at("checkpoints"), status, []);
   }
   show(status);
@@ -78,7 +83,7 @@ function away(error) {
   say(at("away"), `No answer ${since} (${why}).${below} It is asked again and again; `
     + "headwater status tells what the last checkpoint knows.");
   at("main").classList.toggle("old", lastAnswerMs !== null);
-  announce(`No answer ${since}`);
+  announce("away", `No answer ${since}`);
 }
 
 function locked() {
@@ -92,10 +97,10 @@ function locked() {
   at("token").focus();
 }
 
-/** Said to a screen reader, once for each change. */
-function announce(text) {
-  if (announced === text) return;
-  announced = text;
+/** Said to a screen reader, once for each change of `what`: numbers in the text change often. */
+function announce(what, text) {
+  if (announced === what) return;
+  announced = what;
   say(at("announce"), text);
 }
 
@@ -108,7 +113,7 @@ function show(status) {
   showVerdict(status);
   generations(at("readiness"), status);
   memory(at("memory"), status);
-  keepLag(status);
+  keep(status);
   showLag(at("lag-mutations"), status, "mutations");
   showLag(at("lag-snapshot"), status, "snapshot");
   markers(at("markers"), status);
@@ -135,8 +140,9 @@ function showVerdict(status) {
   at("alarm-link").hidden = count === 0;
   say(at("alarm-link").querySelector("a"), plural(count, "alarm"));
   document.title = `${word}: ${status.job} – Headwater`;
-  const names = status.alarms.map((alarm) => alarm.text).join(". ");
-  announce(`${word}. ${ACTS[said.acts] ?? ""} ${names}`.trim());
+  const names = status.alarms.map((alarm) => alarm.name).join(" ");
+  const texts = status.alarms.map((alarm) => alarm.text).join(" ");
+  announce(`${said.word} ${said.acts} ${names}`, `${word}. ${ACTS[said.acts] ?? ""} ${texts}`);
 }
 
 function tick() {

@@ -147,7 +147,8 @@ export function words(of, retention) {
     const rows = budget.rows_left === null ? "" : `; ${number(budget.rows_left)} READs are left`;
     said.push(`Needed: ${duration(budget.needed_seconds)} with factor and margin${rows}${rate}.`);
     if (of.limit !== null && of.needed !== null && of.needed > of.limit) {
-      said.push("That is more than the window allows.");
+      said.push(of.ttl ? "That is more than markers are kept."
+        : "The alarm will be raised before, and no marker is forgotten.");
     }
   }
   return said.join(" ");

@@ -1,6 +1,7 @@
 // What is counted: the run, markers, checkpoints, READs by what became of them, the target.
 
 import { fill, h, list, s } from "./dom.js";
+import { markerChart } from "./history.js";
 import { bytes, clock, duration, name, number, plural, reason } from "./words.js";
 
 /** The run in a line. */
@@ -15,7 +16,7 @@ export function run(status) {
 
 /** How many markers, and how large. */
 export function markers(node, status) {
-  fill(node, [status.markers, status.mutations], () => {
+  fill(node, [status.at, node.clientWidth], () => {
     const one = status.markers;
     if (!one) return h("p", { class: "quiet" }, "Not known.");
     const each = one.count > 0 && one.bytes !== null ? `${(one.bytes / one.count).toFixed(1)} bytes`
@@ -23,7 +24,8 @@ export function markers(node, status) {
     return [h("p", { class: "figure" }, number(one.count)),
       list([["memory", bytes(one.bytes)], ["each", each],
         ["mutations read", status.mutations ? number(status.mutations.read) : null],
-        ["mutations emitted", status.mutations ? number(status.mutations.emitted) : null]])];
+        ["mutations emitted", status.mutations ? number(status.mutations.emitted) : null]]),
+      markerChart(Math.max(280, node.clientWidth))];
   });
 }
 

@@ -1,5 +1,5 @@
-// How far behind its end each topic is read, mutations and the snapshot apart, over the last
-// minutes. The page keeps what it has seen itself: a page that is loaded begins anew.
+// What was seen over the last minutes: how far behind its end each topic is read, mutations and the
+// snapshot apart, and how many markers there are. The page keeps it: one that is loaded begins anew.
 
 import { fill, h, s } from "./dom.js";
 import { clock, duration, ms, number } from "./words.js";
@@ -23,10 +23,11 @@ export function lagOf(status, role) {
 }
 
 /** Remembers a status, or forgets all. */
-export function keepLag(status) {
+export function keep(status) {
   if (status === null) { seen = []; return; }
   const now = ms(status.at);
-  seen.push({ at: now, mutations: lagOf(status, "mutations"), snapshot: lagOf(status, "snapshot") });
+  seen.push({ at: now, mutations: lagOf(status, "mutations"), snapshot: lagOf(status, "snapshot"),
+    markers: status.markers?.count ?? null });
   seen = seen.filter((one) => one.at > now - KEPT_MS && one.at <= now);
 }
 
@@ -59,10 +60,16 @@ function chart(points, unit, width) {
   const lines = pieces(points).map((piece) => s("polyline", { class: "line", points: piece
     .map((one) => `${x(one.at).toFixed(1)},${y(one.value).toFixed(1)}`).join(" ") }));
   const values = points.map((one) => one.value).filter((value) => value !== null);
-  const said = `Lag in ${unit} since ${clock(from)}: now ${label(values.at(-1))}, most ${
+  const said = `In ${unit} since ${clock(from)}: now ${label(values.at(-1))}, most ${
     label(Math.max(...values))}`;
   return s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": said },
     levels, lines, text(from, "start"), text(now, "end"));
+}
+
+/** How the count of markers went, or nothing while that is not known. */
+export function markerChart(width) {
+  const points = seen.map((one) => ({ at: one.at, value: one.markers }));
+  return points.some((one) => one.value !== null) ? chart(points, "markers", width) : null;
 }
 
 /** Shows the lag of a role. */
