@@ -21,8 +21,9 @@ pub(crate) fn asked(browser: &Browser, origin: &str) -> Vec<String> {
         if message["message"]["method"] == "Network.requestWillBeSent" {
             let request = &message["message"]["params"]["request"];
             let url = request["url"].as_str().expect("an address");
-            // What the browser begins with: no request.
-            if !own(url) && url != "data:," {
+            // The browser's own first page, which leaves the machine for nothing.
+            let inner = url.starts_with("chrome:") || url.starts_with("data:");
+            if !own(url) && !inner {
                 found.push(format!("requested: {url}"));
             }
         }

@@ -117,7 +117,10 @@ function show(status) {
   showLag(at("lag-mutations"), status, "mutations");
   showLag(at("lag-snapshot"), status, "snapshot");
   markers(at("markers"), status);
-  if (!status.checkpoint) checkpoints(at("checkpoints"), status, []);
+  if (!status.checkpoint) {
+    checkpoint = null;
+    checkpoints(at("checkpoints"), status, []);
+  }
   reads(at("reads"), status);
   sink(at("sink"), status);
   alarms(at("alarm-list"), status);

@@ -90,10 +90,13 @@ function row(one, index, x) {
 
 /** A vertical line with its words above; off the axis, an arrow at the edge. */
 function mark(kind, moment, text, { first, last }, x, bottom, y) {
+  // About as wide as it is drawn.
+  const wide = (text.length + 12) * 7;
   if (moment === null) return null;
   const off = moment > last ? "→ " : moment < first ? "← " : "";
   const place = x(Math.min(last, Math.max(first, moment)));
-  const anchor = place > x((first + last) / 2) ? "end" : "start";
+  const fits = kind === "nowline" ? place - wide < GUTTER : place + wide < x(last);
+  const anchor = fits ? "start" : "end";
   const shift = anchor === "end" ? -5 : 5;
   const color = { limit: "bad", needed: "warn" }[kind] ?? "";
   return s("g", { "data-mark": kind },

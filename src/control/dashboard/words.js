@@ -40,7 +40,8 @@ export function clock(moment, near = Date.now()) {
   return (other ? `${text.slice(0, 10)} ` : "") + text.slice(11, 19);
 }
 
-export const percent = (ratio) => `${Math.floor(ratio * 100)} %`;
+/** Whole percent, rounded down; what is exact but for the last bit stays. */
+export const percent = (ratio) => `${Math.floor(ratio * 100 + 1e-9)} %`;
 
 const WORDS = {
   starting: ["STARTING", ""], not_ready: ["NOT PROMOTABLE", ""], caught_up: ["CAUGHT UP", "good"],
