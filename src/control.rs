@@ -14,6 +14,7 @@
 //! It cannot encrypt: on an address that others reach, put a proxy with TLS before it.
 
 mod ask;
+pub mod dashboard;
 mod derive;
 pub mod document;
 mod explain;
