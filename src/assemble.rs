@@ -10,10 +10,11 @@ use crate::checkpoint::{self, Checkpoints, Manifest};
 use crate::clock::Continued;
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::{Events, Place};
 use crate::job::{Job, MakeOutlet, Panel, Settings};
 use crate::key::KeyGate;
 use crate::lease::Lease;
-use crate::run::FIRST_GENERATION;
+use crate::run::{self, FIRST_GENERATION};
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkWatch};
 use crate::sink::replay::Replay;
 use crate::sink::{Applied, Sink};
@@ -81,6 +82,8 @@ pub fn assemble(
         true => Some(checkpoints(terms, sink, &manifest, lease, &panel)?),
         false => None,
     };
+    let names = sink.names().unwrap_or_default();
+    names.restore(&manifest.generations);
     let gate = KeyGate::new(terms.tables);
     gate.restore(&manifest.shapes);
     let job = Job {
@@ -88,6 +91,7 @@ pub fn assemble(
         tables: terms.tables.to_vec(),
         partitions: begin::partitions(&manifest),
         generation_id: FIRST_GENERATION.to_owned(),
+        generation_names: names,
         topics: Arc::clone(topics),
         outlet: outlets(queues, how.first_worker),
         clock: Arc::new(Continued {
@@ -123,6 +127,7 @@ fn checkpoints(
         interval_ms: u64::try_from(config.interval.as_millis()).unwrap_or(u64::MAX),
         kept: usize::try_from(config.kept).unwrap_or(usize::MAX),
         sink: Arc::clone(sink),
+        events: events(terms, manifest, lease.is_some(), panel)?,
         uploads: checkpoint::start_uploads(
             terms.store.clone(),
             &manifest.job,
@@ -132,6 +137,32 @@ fn checkpoints(
         )?,
         lease,
     })
+}
+
+/// Tells of generations; process 0, which has the lease, does.
+fn events(
+    terms: &Terms<'_>,
+    manifest: &Manifest,
+    first: bool,
+    panel: &Arc<Panel>,
+) -> Result<Option<Arc<Events>>, Error> {
+    let Some(place) = Place::of(terms.config)?.filter(|_| first) else {
+        return Ok(None);
+    };
+    let tables = terms.tables.iter().map(|table| table.name.clone());
+    let base = (
+        manifest.number,
+        &manifest.generations[..],
+        manifest.events_sent,
+    );
+    let events = Events::start(
+        place,
+        &manifest.job,
+        tables.collect(),
+        base,
+        Arc::clone(panel),
+    )?;
+    Ok(Some(Arc::new(events)))
 }
 
 fn queues(
@@ -153,6 +184,7 @@ fn queues(
             batch_bytes_max: usize::try_from(config.sink.batch_bytes_max.0).unwrap_or(usize::MAX),
             tables: tables.into(),
             quarantine_dir: quarantine_dir(config),
+            quarantine_topic: run::settings::quarantine_topic(config)?,
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
             replay: Arc::clone(replay),

@@ -86,6 +86,7 @@ fn the_newest_version_wins() {
         batch_bytes_max: 1 << 20,
         tables: tables.into(),
         quarantine_dir: dir.path().into(),
+        quarantine_topic: None,
         dead_letter: None,
         on_failure: Arc::new(|error| panic!("{error}")),
         replay: Arc::new(Replay::none()),

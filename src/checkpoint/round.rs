@@ -14,6 +14,7 @@ use super::restore::BadReads;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
 use crate::error::Error;
+use crate::events::Events;
 use crate::job::Panel;
 use crate::key::KnownShape;
 use crate::lease::Lease;
@@ -41,6 +42,8 @@ pub struct Checkpoints {
     pub uploads: Uploads,
     /// Shows others that this run lives; only process 0 has it.
     pub lease: Option<Lease>,
+    /// Tells of transitions once they are durable; only process 0 has it.
+    pub events: Option<Arc<Events>>,
 }
 
 /// What the coordinator knows at the cut.

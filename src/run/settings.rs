@@ -5,6 +5,7 @@ use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
 use crate::job::{Finish, Settings};
+use crate::sink::kafka::LogTopic;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -97,6 +98,21 @@ pub fn decode(config: &Config) -> DecodeSettings {
             choices::OtherTables::Refuse => OtherTables::Refuse,
             choices::OtherTables::Ignore => OtherTables::Ignore,
         },
+    }
+}
+
+/// The topic that has quarantined READs, if it is not files.
+///
+/// # Errors
+/// When its properties are wrong.
+pub fn quarantine_topic(config: &Config) -> Result<Option<LogTopic>, Error> {
+    let quarantine = &config.quarantine;
+    match (quarantine.kind, &quarantine.topic) {
+        (choices::SinkKind::Kafka, Some(topic)) => {
+            let kafka = config.kafka_properties()?;
+            LogTopic::new("quarantine.topic", topic, &kafka).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

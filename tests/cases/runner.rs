@@ -226,6 +226,7 @@ impl Player {
             tables: self.tables.clone(),
             partitions: ground.partitions,
             generation_id: "g1".to_owned(),
+            generation_names: Default::default(),
             topics: Arc::new(self.topics.clone()),
             outlet: Box::new(move |_, waker| {
                 Box::new(TargetOutlet {
