@@ -10,13 +10,14 @@ use crate::checkpoint::{self, Checkpoints, Manifest};
 use crate::clock::{Continued, WallClock};
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::{Events, Place};
 use crate::generation::Sources;
 use crate::generation::witness::Witness;
 use crate::highs::Highs;
 use crate::job::{Job, MakeOutlet, Panel, Settings};
 use crate::key::KeyGate;
 use crate::lease::Lease;
-use crate::run::FIRST_GENERATION;
+use crate::run::{self, FIRST_GENERATION};
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkWatch};
 use crate::sink::replay::Replay;
 use crate::sink::{Applied, Sink};
@@ -95,6 +96,8 @@ pub fn assemble(
         true => Some(checkpoints(terms, sink, &manifest, lease, &panel)?),
         false => None,
     };
+    let generation_names = sink.names().unwrap_or_default();
+    generation_names.restore(&manifest.generations);
     let gate = KeyGate::new(terms.tables);
     gate.restore(&manifest.shapes);
     let job = Job {
@@ -102,6 +105,7 @@ pub fn assemble(
         tables: terms.tables.to_vec(),
         partitions: begin::partitions(&manifest),
         generation_id: FIRST_GENERATION.to_owned(),
+        generation_names,
         topics: Arc::clone(topics),
         names,
         outlet: outlets(queues, how.first_worker),
@@ -152,6 +156,7 @@ fn checkpoints(
         interval_ms: u64::try_from(config.interval.as_millis()).unwrap_or(u64::MAX),
         kept: usize::try_from(config.kept).unwrap_or(usize::MAX),
         sink: Arc::clone(sink),
+        events: events(terms, manifest, lease.is_some(), panel)?,
         uploads: checkpoint::start_uploads(
             terms.store.clone(),
             &manifest.job,
@@ -161,6 +166,32 @@ fn checkpoints(
         )?,
         lease,
     })
+}
+
+/// Tells of generations; process 0, which has the lease, does.
+fn events(
+    terms: &Terms<'_>,
+    manifest: &Manifest,
+    first: bool,
+    panel: &Arc<Panel>,
+) -> Result<Option<Arc<Events>>, Error> {
+    let Some(place) = Place::of(terms.config)?.filter(|_| first) else {
+        return Ok(None);
+    };
+    let tables = terms.tables.iter().map(|table| table.name.clone());
+    let base = (
+        manifest.number,
+        &manifest.generations[..],
+        manifest.events_sent,
+    );
+    let events = Events::start(
+        place,
+        &manifest.job,
+        tables.collect(),
+        base,
+        Arc::clone(panel),
+    )?;
+    Ok(Some(Arc::new(events)))
 }
 
 fn queues(
@@ -183,6 +214,7 @@ fn queues(
             tables: tables.into(),
             names: Arc::clone(names),
             quarantine_dir: quarantine_dir(config),
+            quarantine_topic: run::settings::quarantine_topic(config)?,
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
             replay: Arc::clone(replay),

@@ -17,6 +17,7 @@ use crate::checkpoint::{self, Manifest};
 use crate::cli;
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::Place;
 use crate::failure::Failures;
 use crate::guard::{fresh, margin_ms};
 use crate::job::{Partitions, topic_names};
@@ -82,6 +83,9 @@ pub struct Begun {
 /// Whatever must be refused; see the module.
 pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let job = &terms.config.job.job;
+    // What is wrong with them is said before anything is written.
+    Place::of(terms.config)?;
+    run::settings::quarantine_topic(terms.config)?;
     let lease_time = terms.config.checkpoint.lease;
     lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;

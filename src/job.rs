@@ -14,6 +14,7 @@ use crate::guard::GuardSettings;
 use crate::highs::Highs;
 use crate::key::KeyGate;
 use crate::looks::LookDesk;
+use crate::sink::GenerationNames;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
@@ -112,6 +113,8 @@ pub struct Job {
     pub partitions: Partitions,
     /// The id of the generation, as end-of-snapshot records carry it.
     pub generation_id: String,
+    /// Ids of generations for the rows of the sink; kept up to date by commands.
+    pub generation_names: Arc<GenerationNames>,
     /// Where topics are read.
     pub topics: Arc<dyn Topics>,
     /// Which topics generations have brought.

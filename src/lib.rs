@@ -21,6 +21,7 @@ pub mod demo;
 pub mod embed;
 pub mod end_snapshot;
 pub mod error;
+pub mod events;
 pub mod explain;
 pub mod failure;
 pub mod fault;

@@ -168,7 +168,8 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let names = Arc::clone(&job.names);
     // Inline, so that no operator behind knows of an open before the names are known.
     let commands = broadcast(commands).inspect(move |command| names.told(command));
-    let commanded = keep_told(&commands, job);
+    // Everyone hears of a command only after this process was told: a READ's generation has a name.
+    let (commanded, commands) = keep_told(commands, job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();
     let config = |role, counters| feed_config(scope, job, role, counters, &outbox);
@@ -249,15 +250,20 @@ fn merge_config(job: &Job) -> MergeConfig {
     }
 }
 
-/// Shows this process how the run ended, when worker 0 says so.
-fn keep_told(commands: &StreamVec<'_, u64, Command>, job: &Job) -> ProbeHandle<u64> {
+/// Tells this process what commands say to it as a whole: how the run ended, that the replay is
+/// over, and how generations are called. The commands go on behind it.
+fn keep_told<'scope>(
+    commands: StreamVec<'scope, u64, Command>,
+    job: &Job,
+) -> (ProbeHandle<u64>, StreamVec<'scope, u64, Command>) {
     let (panel, replay) = (Arc::clone(&job.panel), Arc::clone(&job.replay));
+    let names = Arc::clone(&job.generation_names);
     let keep = move |command: &Command| match command {
         Command::Verdict { exit_code } => panel.judged(*exit_code),
         Command::Replayed { through } => replay.ends_at(*through),
-        _ => {}
+        command => names.told(command),
     };
-    commands.clone().inspect(keep).probe().0
+    commands.inspect(keep).probe()
 }
 
 fn waker(activator: SyncActivator) -> Waker {

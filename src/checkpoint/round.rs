@@ -15,6 +15,7 @@ use super::part::Part;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
 use crate::error::Error;
+use crate::events::Events;
 use crate::feed::add_up;
 use crate::generation::ReadsSeen;
 use crate::guard::start::PartitionStart;
@@ -45,6 +46,8 @@ pub struct Checkpoints {
     pub uploads: Uploads,
     /// Shows others that this run lives; only process 0 has it.
     pub lease: Option<Lease>,
+    /// Tells of transitions once they are durable; only process 0 has it.
+    pub events: Option<Arc<Events>>,
 }
 
 /// What the coordinator knows at the cut.

@@ -165,6 +165,7 @@ fn brokers(config: &Config) -> Result<(), Error> {
         .filter(|topic| !topic.starts_with("file:"))
         .map(|topic| format!("topic `{topic}`"))
         .chain((config.sink.kind == SinkKind::Kafka).then(|| "`sink.kind`".to_owned()))
+        .chain((config.quarantine.kind == SinkKind::Kafka).then(|| "`quarantine.kind`".to_owned()))
         .next();
     match needs {
         Some(what) if !named => Err(Error::usage("no Kafka broker is configured")
@@ -231,15 +232,32 @@ fn sink(config: &Config) -> Result<(), Error> {
 
 /// Rows that may be stale must not land anywhere but where they were sent.
 fn quarantine(config: &Config) -> Result<(), Error> {
-    if config.quarantine.kind != SinkKind::Jsonl {
-        return Err(Error::usage("this kind of quarantine is not built yet")
-            .line(format!(
-                "found     quarantine.kind = \"{}\"",
-                config.quarantine.kind.word()
-            ))
-            .line("expected  kind = \"jsonl\""));
+    let quarantine = &config.quarantine;
+    let wrong = |what: &str| {
+        let kind = quarantine.kind.word();
+        Error::usage(what).line(format!("found     quarantine.kind = \"{kind}\""))
+    };
+    match (quarantine.kind, &quarantine.topic) {
+        (SinkKind::Jsonl, None) => Ok(()),
+        (SinkKind::Jsonl, Some(_)) => Err(wrong("`quarantine.topic` is not a key of this kind")
+            .line("expected  `topic` with kafka alone")),
+        (SinkKind::Kafka, None) => Err(wrong("`quarantine.topic` is not set")
+            .line("expected  topic = \"…\" in [quarantine], a topic of its own")),
+        (SinkKind::Kafka, Some(topic)) => {
+            let tables = config.tables.iter();
+            let mut taken = tables
+                .flat_map(|table| [&table.mutations, &table.snapshot])
+                .chain(config.sink.topic.iter().chain(config.sink.names.values()));
+            if topic.starts_with("file:") || taken.any(|taken| taken == topic) {
+                return Err(wrong("`quarantine.topic` cannot be this topic")
+                    .line(format!("          topic = \"{topic}\""))
+                    .line("expected  a Kafka topic of its own"));
+            }
+            Ok(())
+        }
+        _ => Err(wrong("this kind of quarantine is not built yet")
+            .line("expected  kind = \"jsonl\" or \"kafka\"")),
     }
-    Ok(())
 }
 
 fn checkpoint(config: &Config) -> Result<(), Error> {

@@ -193,14 +193,14 @@ section! {
 section! {
     /// Where READs go that may be stale.
     pub struct QuarantineConfig {
-        /// Only jsonl is built.
+        /// jsonl | kafka
         kind: SinkKind = SinkKind::Jsonl, Built;
         /// As `sink.url`.
         url: Option<Secret> = None, Later;
-        /// The folder of the files; by default JOB.quarantine.
+        /// jsonl: the folder of the files; by default JOB.quarantine.
         path: Option<PathBuf> = None, Built;
-        /// As `sink.topic`.
-        topic: Option<String> = None, Later;
+        /// kafka: a topic of its own; a record's key says where its READ stands.
+        topic: Option<String> = None, Built;
     }
 }
 
@@ -242,6 +242,9 @@ section! {
         /// A file with the token that changes need, and everything on an address that is not
         /// loopback. Open to nobody else (mode 600).
         token_file: Option<PathBuf> = None, Built;
+        /// Told of every transition of every generation: a Kafka topic, `file:PATH`, or a webhook,
+        /// `http://HOST/PATH`. What is secret in it comes from "${ENV_VAR}".
+        events: Option<Secret> = None, Built;
     }
 }
 

@@ -86,6 +86,7 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         tables,
         partitions: of,
         generation_id: "g1".to_owned(),
+        generation_names: Default::default(),
         topics: Arc::new(topics.clone()),
         outlet: Box::new(|_, _| Box::new(Nowhere(0))),
         clock: Arc::new(RunningTime::start()),

@@ -8,6 +8,7 @@ use crate::generation::Sources;
 use crate::guard::{GuardSettings, margin_ms};
 use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
+use crate::sink::kafka::LogTopic;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -147,6 +148,21 @@ pub fn decode(config: &Config) -> DecodeSettings {
             choices::OtherTables::Refuse => OtherTables::Refuse,
             choices::OtherTables::Ignore => OtherTables::Ignore,
         },
+    }
+}
+
+/// The topic that has quarantined READs, if it is not files.
+///
+/// # Errors
+/// When its properties are wrong.
+pub fn quarantine_topic(config: &Config) -> Result<Option<LogTopic>, Error> {
+    let quarantine = &config.quarantine;
+    match (quarantine.kind, &quarantine.topic) {
+        (choices::SinkKind::Kafka, Some(topic)) => {
+            let kafka = config.kafka_properties()?;
+            LogTopic::new("quarantine.topic", topic, &kafka).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::backoff::Stop;
 use super::batch::Piece;
+use super::kafka::LogTopic;
 use super::lane::{self, Message, Part, Progress};
 use super::quarantine::Quarantine;
 use super::replay::Replay;
@@ -69,6 +70,8 @@ pub struct QueueOptions {
     pub names: Arc<TopicNames>,
     /// Folder of the quarantine files; made when there is something to write.
     pub quarantine_dir: PathBuf,
+    /// The topic that has them instead.
+    pub quarantine_topic: Option<LogTopic>,
     /// Takes refused rows; without it the first one ends the job.
     pub dead_letter: Option<DeadLetter>,
     /// Called once, with the first failure.

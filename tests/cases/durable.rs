@@ -187,6 +187,7 @@ impl Durable {
                 interval_ms: u64::MAX,
                 kept: 3,
                 lease: Some(begun.lease),
+                events: None,
                 sink: claims.clone(),
                 uploads,
             }),

@@ -219,6 +219,7 @@ impl Player {
             names: Arc::new(TopicNames::new(self.tables.clone().into())),
             partitions: ground.partitions,
             generation_id: "g1".to_owned(),
+            generation_names: Default::default(),
             topics: Arc::new(self.topics.clone()),
             outlet: Box::new(move |_, waker| {
                 Box::new(TargetOutlet {
