@@ -22,6 +22,7 @@ pub mod embed;
 pub mod end_snapshot;
 pub mod error;
 pub mod events;
+pub mod evidence;
 pub mod explain;
 pub mod failure;
 pub mod fault;
