@@ -160,6 +160,9 @@ fn members_that_may_lack_have_a_meaning_and_the_others_are_required() {
     ];
     let more = ["/markers/ticks/0", "/time", "/generations/0"];
     let spared = [
+        "first_source_ms",
+        "last_source_ms",
+        "not_before_ms",
         "target",
         "target_note",
         "topic_ids",
