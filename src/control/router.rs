@@ -32,7 +32,7 @@ pub(super) struct Access {
 
 /// All paths.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    // Later: /v1/generations, /v1/promotable, /v1/retention, /v1/explain.
+    // Later: /v1/generations, /v1/promotable, /v1/retention.
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -40,6 +40,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/status.schema.json", get(schema))
         .route("/v1/checkpoints", get(checkpoints))
+        .route("/v1/explain", get(super::explain::explain))
         .route("/v1/stop", post(stop))
         .merge(dashboard::routes())
         .fallback(nothing)
@@ -199,11 +200,11 @@ fn json_type() -> [(HeaderName, HeaderValue); 1] {
     [(header::CONTENT_TYPE, kind)]
 }
 
-fn refused(code: StatusCode, error: &str) -> Response {
+pub(super) fn refused(code: StatusCode, error: &str) -> Response {
     json(code, &Refused { error })
 }
 
-fn json(code: StatusCode, body: &impl Serialize) -> Response {
+pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let mut text = serde_json::to_vec_pretty(body).expect("plain data");
     text.push(b'\n');
     (code, json_type(), text).into_response()
