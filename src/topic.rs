@@ -70,6 +70,47 @@ pub enum Start {
     Time(i64),
 }
 
+/// Settings of a topic that decide how long it keeps records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// Whether `cleanup.policy` has `compact`.
+    pub compacted: bool,
+    /// Whether `cleanup.policy` has `delete`.
+    pub deleted: bool,
+    /// `retention.ms`; none: no limit.
+    pub retention_ms: Option<u64>,
+    /// `retention.bytes`, of each partition; none: no limit.
+    pub retention_bytes: Option<u64>,
+    /// `delete.retention.ms`: how long a compacted topic keeps tombstones; none: not known.
+    pub delete_retention_ms: Option<u64>,
+}
+
+impl TopicSettings {
+    /// From settings by their Kafka names; others are passed over. A number below 0 is no limit.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut settings = TopicSettings::default();
+        for (name, value) in pairs {
+            let number = value.parse().ok();
+            match name {
+                "cleanup.policy" => {
+                    let has = |policy| value.split(',').any(|word| word.trim() == policy);
+                    (settings.compacted, settings.deleted) = (has("compact"), has("delete"));
+                }
+                "retention.ms" => settings.retention_ms = number,
+                "retention.bytes" => settings.retention_bytes = number,
+                "delete.retention.ms" => settings.delete_retention_ms = number,
+                _ => {}
+            }
+        }
+        settings
+    }
+
+    /// How old a record may get before the topic deletes it; none: it deletes none by age.
+    pub fn deletes_after_ms(&self) -> Option<u64> {
+        self.retention_ms.filter(|_| self.deleted)
+    }
+}
+
 /// Called from any thread when records (or errors) come after [`Reader::poll`] had returned 0, or
 /// before its first call. Must be quick and must not call the reader. May be called for nothing.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -101,6 +142,16 @@ pub trait Topics: Send + Sync {
     /// # Errors
     /// As [`Topics::ranges`].
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
+        let _ = topic;
+        Ok(None)
+    }
+
+    /// How long the topic keeps records; `None` where topics have no such settings, or they may not
+    /// be read (Kafka: DESCRIBE_CONFIGS on the topic). May block for some seconds.
+    ///
+    /// # Errors
+    /// As [`Topics::ranges`].
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
         let _ = topic;
         Ok(None)
     }

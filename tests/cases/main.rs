@@ -8,6 +8,7 @@ mod case;
 mod durable;
 mod order;
 mod pending;
+mod preflight;
 mod runner;
 mod target;
 
