@@ -106,7 +106,11 @@ fn look(config: &Config) -> Result<(Facts, Around), Error> {
 
 /// What is found in connectors that run, by a configuration.
 #[cfg(test)]
-pub(crate) fn connectors(connectors: &[crate::connector::Connector], config: &str) -> Findings {
+pub(crate) fn connectors(
+    connectors: &[crate::connector::Connector],
+    config: &str,
+    generated: &[String],
+) -> Findings {
     let config = Config::parse("test", config, &[]).expect("it loads").config;
     let connect = config.source.connect.clone().unwrap_or_default();
     Findings(lint::lint(&lint::Lint {
@@ -118,5 +122,6 @@ pub(crate) fn connectors(connectors: &[crate::connector::Connector], config: &st
         heartbeat: config.source.heartbeat.as_deref(),
         signal_table: config.decode.signal_table.as_deref(),
         decimals: None,
+        generated,
     }))
 }

@@ -9,7 +9,6 @@ pub mod ask;
 pub mod names;
 mod route;
 
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -46,73 +45,6 @@ impl fmt::Debug for Connector {
     }
 }
 
-#[derive(Deserialize)]
-struct Expanded {
-    info: Info,
-    status: Option<Status>,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    #[serde(default)]
-    config: BTreeMap<String, Option<String>>,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    connector: State,
-    #[serde(default)]
-    tasks: Vec<Task>,
-}
-
-#[derive(Deserialize)]
-struct State {
-    state: String,
-}
-
-#[derive(Deserialize)]
-struct Task {
-    id: u64,
-    state: String,
-    trace: Option<String>,
-}
-
-/// Reads the answer to `GET /connectors?expand=info&expand=status`.
-///
-/// # Errors
-/// Says where it is not what Connect answers; never what stands there.
-pub fn parse(body: &str) -> Result<Vec<Connector>, String> {
-    let read: Result<BTreeMap<String, Expanded>, _> = serde_json::from_str(body);
-    let all = read.map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        format!("not a list of connectors (line {line}, column {column})")
-    })?;
-    let connector = |(name, one): (String, Expanded)| {
-        let status = one.status;
-        let state = status.as_ref().map(|status| status.connector.state.clone());
-        let tasks = status.map(|status| status.tasks).unwrap_or_default();
-        let set = |(key, value): (String, Option<String>)| value.map(|value| (key, value));
-        Connector {
-            name,
-            config: one.info.config.into_iter().filter_map(set).collect(),
-            state: state.unwrap_or_else(|| "UNASSIGNED".to_owned()),
-            tasks: tasks.into_iter().map(TaskState::of).collect(),
-        }
-    };
-    Ok(all.into_iter().map(connector).collect())
-}
-
-impl TaskState {
-    fn of(task: Task) -> TaskState {
-        let first = |trace: String| trace.lines().next().unwrap_or_default().to_owned();
-        TaskState {
-            id: task.id,
-            state: task.state,
-            trace: task.trace.map(first),
-        }
-    }
-}
-
 impl Connector {
     /// A setting that was put and is not empty.
     pub fn get(&self, key: &str) -> Option<&str> {
@@ -133,12 +65,14 @@ impl Connector {
 
     /// A setting that is true or false.
     pub fn flag(&self, key: &str, default: bool) -> bool {
-        self.get(key).map_or(default, |value| value.eq_ignore_ascii_case("true"))
+        self.get(key)
+            .map_or(default, |value| value.eq_ignore_ascii_case("true"))
     }
 
     /// Whether it is Debezium's for PostgreSQL.
     pub fn is_postgres(&self) -> bool {
-        self.or("connector.class", "").ends_with("PostgresConnector")
+        self.or("connector.class", "")
+            .ends_with("PostgresConnector")
     }
 
     /// Its single message transforms by name and the last part of their class.

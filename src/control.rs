@@ -14,6 +14,7 @@
 //! It cannot encrypt: on an address that others reach, put a proxy with TLS before it.
 
 mod ask;
+mod derive;
 pub mod document;
 mod human;
 mod listen;
@@ -35,10 +36,11 @@ use crate::cluster;
 use crate::config::Config;
 use crate::config::sections::ControlConfig;
 use crate::error::Error;
+use crate::generation::Stage;
 use crate::job::Job;
 use crate::signals::Stop;
 use crate::sink::queue::SinkWatch;
-use document::{Checkpoint, State, Status};
+use document::{Checkpoint, Status};
 use router::Access;
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -72,7 +74,7 @@ struct Live {
     /// Weak: the job ends when its run ends, not when the last request does.
     job: Weak<Job>,
     sink: Option<SinkWatch>,
-    timeline: Vec<(State, i64)>,
+    timeline: Vec<(Stage, i64)>,
     saved: VecDeque<(Saved, i64)>,
 }
 
@@ -257,7 +259,7 @@ impl Live {
             return;
         };
         let shown = job.panel.shown();
-        let state = view::state(&shown, self.facts.rule_off);
+        let state = derive::stage(&shown, self.facts.rule_off);
         if self.timeline.last().is_none_or(|(last, _)| *last != state) {
             self.timeline.push((state, now_ms));
         }

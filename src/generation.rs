@@ -10,9 +10,13 @@
 //!
 //! It cannot make a READ good that came late or met a forgotten marker: such a generation ends.
 
+pub mod finished;
+pub mod live;
+pub mod ready;
 pub mod record;
 pub mod request;
 pub mod stage;
+pub mod step;
 
 pub use record::{Cutoff, Promotion, Reached, ReadsSeen, Scan, Scanned, Sources};
 pub use request::{Answer, Body, Desk, Refusal, Request};

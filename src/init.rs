@@ -34,6 +34,10 @@ pub use plan::FromConnector;
 /// Of usage: arguments that make no good configuration, a connector that is not there, or a file
 /// that exists already. Failed: Connect does not answer, or the file cannot be written.
 pub fn init(args: &InitArgs) -> Result<(), Error> {
+    // Before anybody is asked; the file is still made with `create_new`.
+    if args.path.exists() {
+        return Err(exists(&args.path));
+    }
     let (text, more) = match &args.from {
         InitFrom::Topics(init) => (starter(init)?, String::new()),
         InitFrom::Connector(from) => from_connector(from)?,
@@ -47,21 +51,22 @@ pub fn init(args: &InitArgs) -> Result<(), Error> {
 
 /// The file, and what else there is to do.
 fn from_connector(from: &FromConnector) -> Result<(String, String), Error> {
-    let url = Secret::url("--connect", from.url.as_str()).resolve()?;
-    let connectors = ask::connectors("--connect", url.expose())?;
+    let connectors = ask::connectors(&Secret::url("--connect", from.url.as_str()))?;
     let plan = Plan::make(from, &connectors)?;
     let found = match columns(&plan) {
         Ok(found) => found,
         Err(error) => {
             let why = error.text.lines().next().unwrap_or_default();
-            note(&format!("columns are not known, the tables are templates: {why}"));
+            note(&format!(
+                "columns are not known, the tables are templates: {why}"
+            ));
             vec![None; plan.tables.len()]
         }
     };
     let text = file::text(&plan)?;
     let more = [
         plan.notes(),
-        snapshot::text(&plan),
+        snapshot::text(&plan, &found),
         tables::text(&plan, &found),
         rights::text(&plan),
     ];
@@ -79,6 +84,11 @@ fn columns(plan: &Plan) -> Result<Vec<Option<SourceTable>>, Error> {
     names.map(|table| database.table(&table.name)).collect()
 }
 
+fn exists(path: &Path) -> Error {
+    Error::usage(format!("{} exists already", path.display()))
+        .line("It is not replaced. Remove it, or write another with `-c FILE`.")
+}
+
 /// Writes a new file, never over one that is there.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let name = path.display();
@@ -87,8 +97,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
         .create_new(true)
         .open(path)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::usage(format!("{name} exists already"))
-                .line("It is not replaced. Remove it, or write another with `-c FILE`."),
+            io::ErrorKind::AlreadyExists => exists(path),
             _ => Error::failed(format!("{name} cannot be written"))
                 .line(format!("found     {error}")),
         })?;

@@ -207,6 +207,8 @@ pub struct Shown {
     pub retention: RetentionState,
     /// The latest tick of a marker that was forgotten, on any worker.
     pub forgotten_through_ms: Option<u64>,
+    /// What is measured beside the counts.
+    pub gauges: crate::gauges::Gauges,
 }
 
 /// What a job shows of one generation.

@@ -136,7 +136,7 @@ fn facts(config: &Config, args: &RunArgs, place: &Place, settings: &Settings) ->
     }
     Facts {
         job: config.job.job.clone(),
-        tables: config.tables().into_iter().map(|t| t.name).collect(),
+        tables: config.tables(),
         generation: FIRST_GENERATION.to_owned(),
         incarnation: place.manifest.incarnation,
         processes,
@@ -153,6 +153,8 @@ fn facts(config: &Config, args: &RunArgs, place: &Place, settings: &Settings) ->
         },
         sink_kind: config.sink.kind.word().to_owned(),
         ends_when_idle: matches!(settings.finish, Finish::Idle { .. }),
+        rebuild_alarm_after_ms: Some(settings::ms(config.retention.rebuild_alarm_after)),
+        promote: settings::promote(config),
     }
 }
 

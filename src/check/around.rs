@@ -71,7 +71,7 @@ pub(super) fn look(
     let side_topics = named.into_iter().filter_map(side).collect();
     let connect = source.connect.as_ref();
     let url = connect.and_then(|connect| connect.url.as_ref());
-    let connectors = url.map(|url| ask::connectors("source.connect.url", url.resolve()?.expose()));
+    let connectors = url.map(ask::connectors);
     let named = [
         connect.and_then(|connect| connect.live.clone()),
         connect.and_then(|connect| connect.snapshot.clone()),
@@ -118,13 +118,14 @@ pub(super) fn judge(around: &Around, findings: &mut Vec<Finding>) {
     for side in &around.side_topics {
         side_topic(side, findings);
     }
-    let mut decimals = None;
+    let (mut decimals, mut generated) = (None, Vec::new());
     match &around.database {
         Some(Ok(found)) => {
             let (server, margin) = (&found.server, around.need.margin);
             findings.extend(times::database(server.now_ms, server.asked_ms, margin));
             database::judge(found, &around.tables, around.unavailable, findings);
-            decimals = Some(found.decimals(&around.tables));
+            decimals = Some(found.columns(&around.tables, |column| column.decimal));
+            generated = found.columns(&around.tables, |column| column.generated);
         }
         Some(Err(error)) => findings.push(Finding::error("source.database", error)),
         None => {}
@@ -142,6 +143,7 @@ pub(super) fn judge(around: &Around, findings: &mut Vec<Finding>) {
             heartbeat: around.side_name("source.heartbeat"),
             signal_table: around.signal_table.as_deref(),
             decimals: decimals.as_deref(),
+            generated: &generated,
         })),
     }
 }
@@ -163,7 +165,9 @@ fn side_topic(
         Ok(count) if *key == "source.notifications" => findings.push(
             Finding::bad(Usage, thing, format!("{count} partitions"))
                 .expected("1 partition")
-                .to_do("Notifications have lost their order. Make the topic anew with 1 partition."),
+                .to_do(
+                    "Notifications have lost their order. Make the topic anew with 1 partition.",
+                ),
         ),
         Ok(count) => findings.push(Finding::ok(thing, format!("{count} partitions"))),
         // Connect makes it with the first record.

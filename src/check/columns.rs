@@ -102,12 +102,12 @@ fn one(table: &Table, mutations: &Seen, reads: &Seen, findings: &mut Vec<Finding
                 &thing,
                 format!("in READs only: {}", in_reads.join(", ")),
                 &[
-                    "A row that a mutation touches goes without it; one that none touches keeps the",
-                    "READ's value: rows differ in shape. It is never filled in from the READ.",
-                    "A generated column does not come with mutations (pgoutput); a column list or mask",
-                    "may be set in one connector alone.",
-                    "To leave it out everywhere: column.exclude.list in the snapshot connector, or no",
-                    "such column in the target with sink.unknown_columns = \"drop\".",
+                    "A row that a mutation touches goes without it; one that none touches keeps",
+                    "the READ's value: rows differ in shape. It is never filled in from the READ.",
+                    "A generated column does not come with mutations (pgoutput); a column list or",
+                    "mask may be set in one connector alone.",
+                    "To leave it out everywhere: column.exclude.list in the snapshot connector, or",
+                    "no such column in the target with sink.unknown_columns = \"drop\".",
                 ],
             )
             .expected("the same columns in both topics"),
@@ -120,8 +120,8 @@ fn one(table: &Table, mutations: &Seen, reads: &Seen, findings: &mut Vec<Finding
                 &thing,
                 format!("in mutations only: {}", in_mutations.join(", ")),
                 &[
-                    "A row that no mutation touches goes without it. Was the column added after the",
-                    "snapshot, or does a column list of the snapshot connector leave it out?",
+                    "A row that no mutation touches goes without it. Was the column added after",
+                    "the snapshot, or does a column list of the snapshot connector leave it out?",
                 ],
             )
             .expected("the same columns in both topics"),
@@ -188,10 +188,22 @@ mod tests {
         assert_eq!(same.0.len(), 1);
         assert_eq!(same.0[0].level, Level::Ok);
         for (mutation, read, part) in [
-            (r#"{"id":1}"#, r#"{"id":1,"shout":"X!"}"#, "READs only: shout"),
+            (
+                r#"{"id":1}"#,
+                r#"{"id":1,"shout":"X!"}"#,
+                "READs only: shout",
+            ),
             (r#"{"id":1,"new":1}"#, r#"{"id":1}"#, "mutations only: new"),
-            (r#"{"id":1}"#, r#"{"id":"1"}"#, "`id` is number in mutations and text in READs"),
-            (r#"{"id":[1]}"#, r#"{"id":{"a":1}}"#, "list in mutations and object in READs"),
+            (
+                r#"{"id":1}"#,
+                r#"{"id":"1"}"#,
+                "`id` is number in mutations and text in READs",
+            ),
+            (
+                r#"{"id":[1]}"#,
+                r#"{"id":{"a":1}}"#,
+                "list in mutations and object in READs",
+            ),
         ] {
             let found = found(&[mutation], &[read]);
             let first = &found.0[0];

@@ -7,7 +7,7 @@ use crate::config::choices::Unavailable;
 use crate::connector::Connector;
 use crate::error::Error;
 use crate::error::ErrorKind::{Failed, Refused};
-use crate::source_database::{Server, Slot, SourceDatabase, SourceTable};
+use crate::source_database::{Server, Slot, SourceColumn, SourceDatabase, SourceTable};
 use crate::table::Table;
 
 /// A slot that holds back more is told, bytes.
@@ -27,13 +27,13 @@ pub struct Database {
 }
 
 impl Database {
-    /// Columns of type numeric, `table.column`.
-    pub fn decimals(&self, tables: &[Table]) -> Vec<String> {
+    /// Columns of a kind, `table.column`.
+    pub fn columns(&self, tables: &[Table], of: fn(&SourceColumn) -> bool) -> Vec<String> {
         let mut names = Vec::new();
         for (table, found) in tables.iter().zip(&self.tables) {
             let columns = found.iter().flat_map(|found| &found.columns);
-            let decimal = columns.filter(|column| column.decimal);
-            names.extend(decimal.map(|column| format!("{}.{}", table.name, column.name)));
+            let wanted = columns.filter(|column| of(column));
+            names.extend(wanted.map(|column| format!("{}.{}", table.name, column.name)));
         }
         names
     }
@@ -103,7 +103,10 @@ pub(super) fn judge(
     }
     slot(database, &thing, findings);
     if findings.len() == before {
-        findings.push(Finding::ok(&thing, "logical, and its slot streams or is not known"));
+        findings.push(Finding::ok(
+            &thing,
+            "logical, and its slot streams or is not known",
+        ));
     }
     for (table, found) in tables.iter().zip(&database.tables) {
         let thing = format!("source {}", table.name);
@@ -128,7 +131,9 @@ fn slot(database: &Database, thing: &str, findings: &mut Vec<Finding>) {
         findings.push(
             Finding::bad(Failed, thing, format!("there is no slot `{name}`"))
                 .expected("the live connector's slot")
-                .to_do("Until it is there no change is recorded. Start the live connector, then the")
+                .to_do(
+                    "Until it is there no change is recorded. Start the live connector, then the",
+                )
                 .to_do("snapshot."),
         );
         return;
@@ -137,7 +142,9 @@ fn slot(database: &Database, thing: &str, findings: &mut Vec<Finding>) {
         findings.push(
             Finding::bad(Refused, thing, format!("slot `{name}` has lost its place"))
                 .expected("wal_status reserved or extended")
-                .to_do("Changes are missing from the mutation topic. Make the slot anew, then take a")
+                .to_do(
+                    "Changes are missing from the mutation topic. Make the slot anew, then take a",
+                )
                 .to_do("new snapshot; raise max_slot_wal_keep_size."),
         );
     } else if !slot.active {
@@ -183,7 +190,10 @@ fn judge_table(
                 .to_do("Updates and deletes come without a key, or fail at the source."),
         );
     }
-    let large = found.columns.iter().filter(|column| column.large && !column.generated);
+    let large = found
+        .columns
+        .iter()
+        .filter(|column| column.large && !column.generated);
     let large: Vec<&str> = large.map(|column| column.name.as_str()).collect();
     if found.identity != 'f' && !large.is_empty() {
         let what = match unavailable {
@@ -201,6 +211,29 @@ fn judge_table(
             .expected("REPLICA IDENTITY FULL"),
         );
     }
+    generated(found, thing, findings);
+    if let Some(publication) = publication
+        && !found.publications.iter().any(|name| name == publication)
+    {
+        findings.push(
+            Finding::bad(
+                Refused,
+                thing,
+                format!("publication `{publication}` lacks it"),
+            )
+            .expected(format!(
+                "ALTER PUBLICATION {publication} ADD TABLE {};",
+                table.name
+            ))
+            .to_do("Its changes are not recorded, so every READ of it would pass."),
+        );
+    }
+    if findings.len() == before {
+        findings.push(Finding::ok(thing, format!("key {}", found.key.join(", "))));
+    }
+}
+
+fn generated(found: &SourceTable, thing: &str, findings: &mut Vec<Finding>) {
     let generated = found.columns.iter().filter(|column| column.generated);
     let generated: Vec<&str> = generated.map(|column| column.name.as_str()).collect();
     if !generated.is_empty() {
@@ -208,25 +241,10 @@ fn judge_table(
             Finding::warning(
                 thing,
                 format!("generated: {}", generated.join(", ")),
-                &["The log does not carry it, so it comes with READs alone and goes with a change."],
+                &["The log does not carry it: it comes with READs alone and goes with a change."],
             )
             .expected("column.exclude.list in the snapshot connector, or computed by the target"),
         );
-    }
-    if let Some(publication) = publication
-        && !found.publications.iter().any(|name| name == publication)
-    {
-        findings.push(
-            Finding::bad(Failed, thing, format!("publication `{publication}` lacks it"))
-                .expected(format!(
-                    "ALTER PUBLICATION {publication} ADD TABLE {};",
-                    table.name
-                ))
-                .to_do("Its changes are not recorded, so every READ of it would pass."),
-        );
-    }
-    if findings.len() == before {
-        findings.push(Finding::ok(thing, format!("key {}", found.key.join(", "))));
     }
 }
 
@@ -282,17 +300,37 @@ mod tests {
         }
         let cases: [(Change, Level, &str); 12] = [
             (|_| (), Ok, "key id"),
-            (|d| d.server.wal_level = "replica".to_owned(), Error, "wal_level"),
+            (
+                |d| d.server.wal_level = "replica".to_owned(),
+                Error,
+                "wal_level",
+            ),
             (|d| d.server.standby = true, Warning, "standby"),
-            (|d| d.slot = Some(("app".to_owned(), None)), Error, "no slot `app`"),
-            (|d| slot(d).wal_status = "lost".to_owned(), Error, "lost its place"),
+            (
+                |d| d.slot = Some(("app".to_owned(), None)),
+                Error,
+                "no slot `app`",
+            ),
+            (
+                |d| slot(d).wal_status = "lost".to_owned(),
+                Error,
+                "lost its place",
+            ),
             (|d| slot(d).active = false, Warning, "nobody streams"),
             (|d| slot(d).behind_bytes = 2 << 30, Warning, "2048 MiB"),
             (|d| d.tables = vec![None], Error, "no such table"),
             (|d| table(d).key.clear(), Error, "no primary key"),
             (|d| table(d).identity = 'n', Error, "NOTHING"),
-            (|d| table(d).columns[1].large = true, Warning, "not come: greeting"),
-            (|d| table(d).publications.clear(), Error, "`app_pub` lacks it"),
+            (
+                |d| table(d).columns[1].large = true,
+                Warning,
+                "not come: greeting",
+            ),
+            (
+                |d| table(d).publications.clear(),
+                Error,
+                "`app_pub` lacks it",
+            ),
         ];
         for (change, level, part) in cases {
             let mut database = good();
@@ -306,7 +344,11 @@ mod tests {
             let mut findings = Vec::new();
             judge(&database, &tables, Unavailable::Refuse, &mut findings);
             let of = |one: &crate::check::Finding| one.level == level && one.found.contains(part);
-            assert!(findings.iter().any(of), "{part}: {}", Findings(findings.clone()).table());
+            assert!(
+                findings.iter().any(of),
+                "{part}: {}",
+                Findings(findings.clone()).table()
+            );
             let others = findings.iter().filter(|one| !of(one));
             assert!(others.clone().all(|one| one.level == Ok), "{findings:#?}");
         }

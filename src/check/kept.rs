@@ -111,8 +111,8 @@ fn compacting(
                 thing,
                 "cleanup.policy has `compact`",
                 &[
-                    "An end-of-snapshot record has no key, so such a topic does not take it; and two",
-                    "runs of the snapshot melt into one.",
+                    "An end-of-snapshot record has no key, so such a topic does not take it; and",
+                    "two runs of the snapshot melt into one.",
                 ],
             )
             .expected("cleanup.policy=delete, retention.ms=-1"),
@@ -123,7 +123,10 @@ fn compacting(
     let kept = Duration::from_millis(ms);
     // The same rule as at the start of a job.
     if kept < need.rebuild {
-        let found = format!("compacted, delete.retention.ms={ms} ({})", print_duration(kept));
+        let found = format!(
+            "compacted, delete.retention.ms={ms} ({})",
+            print_duration(kept)
+        );
         findings.push(
             Finding::bad(Refused, thing, found)
                 .expected(format!(
@@ -172,11 +175,32 @@ mod tests {
         for (role, policy, retention, deletes, level, part) in [
             (Mutations, "delete", None, 0, Ok, "for ever"),
             (Mutations, "delete", Some(73 * HOUR), 0, Ok, "73h"),
-            (Mutations, "delete", Some(72 * HOUR), 0, Warning, "retention.ms"),
+            (
+                Mutations,
+                "delete",
+                Some(72 * HOUR),
+                0,
+                Warning,
+                "retention.ms",
+            ),
             (Mutations, "delete", Some(HOUR), 0, Error, "retention.ms"),
             (Mutations, "compact", Some(HOUR), 73 * HOUR, Ok, "for ever"),
-            (Mutations, "compact", None, 71 * HOUR, Error, "delete.retention.ms"),
-            (Mutations, "compact,delete", Some(HOUR), 73 * HOUR, Error, "retention.ms"),
+            (
+                Mutations,
+                "compact",
+                None,
+                71 * HOUR,
+                Error,
+                "delete.retention.ms",
+            ),
+            (
+                Mutations,
+                "compact,delete",
+                Some(HOUR),
+                73 * HOUR,
+                Error,
+                "retention.ms",
+            ),
             (Snapshot, "delete", None, 0, Ok, "for ever"),
             (Snapshot, "delete", Some(HOUR), 0, Warning, "retention.ms"),
             (Snapshot, "compact", None, 73 * HOUR, Warning, "compact"),

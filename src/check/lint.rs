@@ -36,6 +36,8 @@ pub(super) struct Lint<'a> {
     pub(super) signal_table: Option<&'a str>,
     /// Columns of type numeric, `table.column`; nothing when the database was not asked.
     pub(super) decimals: Option<&'a [String]>,
+    /// Columns that the source computes, `table.column`.
+    pub(super) generated: &'a [String],
 }
 
 impl<'a> Lint<'a> {

@@ -125,7 +125,10 @@ impl Sampled {
             let oldest = self.times.oldest_read_ms.get_or_insert(read_ms);
             *oldest = (*oldest).min(read_ms);
         }
-        let known = self.first.iter().any(|first| first.partition == from.partition);
+        let known = self
+            .first
+            .iter()
+            .any(|first| first.partition == from.partition);
         if !known {
             self.first.push(First {
                 partition: from.partition,
@@ -220,7 +223,10 @@ impl<'t> Sampler<'t> {
                     .into_iter()
                     .map(|(topic, told)| {
                         let told = told.join();
-                        (topic, told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                        (
+                            topic,
+                            told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                        )
                     })
                     .collect()
             });
@@ -284,7 +290,11 @@ impl<'t> Sampler<'t> {
             }
             let of = |tail: &Assignment| ranges[tail.partition as usize];
             let ranges: Vec<OffsetRange> = tails.iter().map(of).collect();
-            self.read(&tails, &ranges, LAST_MAX, &mut sampled).map(drop)
+            let first = sampled.first.clone();
+            let done = self.read(&tails, &ranges, LAST_MAX, &mut sampled);
+            // The last records of a partition say nothing about its first row.
+            sampled.first = first;
+            done.map(drop)
         });
         if let Err(error) = last {
             sampled.fault(None, error);

@@ -55,7 +55,12 @@ pub(super) fn database(now_ms: i64, asked_ms: i64, margin: Duration) -> Option<F
 }
 
 /// Records and changes from the future. That they are old says nothing about a clock.
-pub(super) fn topics(sampled: &[Sampled], now_ms: i64, margin: Duration, findings: &mut Vec<Finding>) {
+pub(super) fn topics(
+    sampled: &[Sampled],
+    now_ms: i64,
+    margin: Duration,
+    findings: &mut Vec<Finding>,
+) {
     for topic in sampled {
         let thing = format!("{} {}", topic.role.word(), topic.topic);
         for (whose, newest) in [
@@ -137,7 +142,10 @@ mod tests {
         let mut findings = Vec::new();
         topics(&[topic.clone()], 1_000_000, MARGIN, &mut findings);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].found.contains("newest change is 1m ahead"), "{findings:?}");
+        assert!(
+            findings[0].found.contains("newest change is 1m ahead"),
+            "{findings:?}"
+        );
         findings.clear();
         // Old records are no sign of a clock that is behind.
         topics(&[topic], 9_000_000, MARGIN, &mut findings);
@@ -163,6 +171,9 @@ mod tests {
         assert_eq!(found(0, 9_100_001), []);
         let late = found(7, 9_100_001);
         assert_eq!((late.len(), late[0].level), (1, Level::Error));
-        assert!(late[0].found.contains("partition 3 is read from offset 7"), "{late:?}");
+        assert!(
+            late[0].found.contains("partition 3 is read from offset 7"),
+            "{late:?}"
+        );
     }
 }

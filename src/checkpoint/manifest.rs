@@ -249,6 +249,9 @@ pub struct GenerationState {
     /// Up to where mutations must be read; sampled when the live connector has passed the cutoff.
     #[serde(default)]
     pub targets: Vec<PartitionTarget>,
+    /// When the live connector was seen to have passed the cutoff, and what that stands on.
+    #[serde(default)]
+    pub passed: Option<Reached>,
     /// What persons have accepted: `lag`.
     #[serde(default)]
     pub accepted: Vec<String>,

@@ -208,10 +208,16 @@ struct InitFlags {
           conflicts_with_all = ["mutations", "snapshot", "table"])]
     connect: Option<String>,
     /// With --connect: the name of the live connector
-    #[arg(long, value_name = "NAME", requires = "connect")]
+    #[arg(long, value_name = "NAME", requires = "connect",
+          conflicts_with_all = ["mutations", "snapshot", "table"])]
     connector: Option<String>,
     /// With --connect: tables, with commas [default: those of the connector's include list]
-    #[arg(long, value_name = "NAMES", requires = "connect", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        requires = "connect",
+        value_delimiter = ','
+    )]
     tables: Vec<String>,
     /// schema.table [default: the last two parts of the mutation topic's name]
     #[arg(long, value_name = "NAME")]

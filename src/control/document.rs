@@ -3,6 +3,14 @@
 //!
 //! Invariant: within a version, members are only added. No row value and no secret is in it.
 
+mod generation;
+mod wide;
+
+pub use generation::{
+    Began, Cutoff, Demoted, Generation, GenerationList, GenerationReads, Promotion, Step, Wait,
+};
+pub use wide::{Alarm, Budget, Lag, ReadControl, Retention};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,7 +29,7 @@ pub struct Status {
     /// The name of the job.
     pub job: String,
     /// What its process does.
-    pub stage: Stage,
+    pub stage: Doing,
     /// When this was written, RFC 3339 in UTC.
     pub at: String,
     /// This run; null before it owns the job, and when the job is down.
@@ -44,6 +52,14 @@ pub struct Status {
     pub sink: Option<Sink>,
     /// What keeps process 0 waiting just now, without being an error.
     pub troubles: Vec<Trouble>,
+    /// What a person should look at.
+    pub alarms: Vec<Alarm>,
+    /// How READs are read; null when not known.
+    pub read_control: Option<ReadControl>,
+    /// Which markers are kept; null when not known.
+    pub retention: Option<Retention>,
+    /// How far behind its end each topic is read, where that is known.
+    pub lag: Vec<Lag>,
 }
 
 /// What a person should know first.
@@ -73,10 +89,18 @@ pub enum Word {
     NotReady,
     /// Every READ and all mutations up to the targets are in the target.
     CaughtUp,
+    /// A generation is ready, and a criterion of promotion is not met.
+    Ready,
+    /// A generation is ready, and every criterion of promotion is met.
+    Promotable,
+    /// The generation is promoted.
+    Promoted,
     /// It can never be ready any more in this generation: READs came behind the end.
     Spoiled,
     /// The target may hold stale rows, or lacks some that are in quarantine.
     Unsafe,
+    /// The generation was given up.
+    Aborted,
     /// A clean stop is under way.
     Stopping,
     /// Something went wrong; the process ends.
@@ -102,7 +126,7 @@ pub enum Actor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum Doing {
     /// It checks, claims the job, waits for its peers.
     Starting,
     /// It merges.
@@ -140,77 +164,6 @@ pub struct Run {
     pub not_fenced: Option<String>,
     /// What is wrong with the lease that shows others that this run lives; null when nothing is.
     pub lease_trouble: Option<String>,
-}
-
-/// A generation: one run of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Generation {
-    /// Its id.
-    pub id: String,
-    /// Its tables.
-    pub tables: Vec<String>,
-    /// Where it stands.
-    pub state: State,
-    /// When this run saw it come into a state, oldest first.
-    pub timeline: Vec<Step>,
-    /// What the end of the snapshot stands on (`end_records`, `assumed`); null before.
-    pub source_finished: Option<String>,
-    /// What it does now, in words.
-    pub phase: String,
-    /// Snapshot partitions that were read to their end.
-    pub partitions_at_end: usize,
-    /// All snapshot partitions.
-    pub partitions: usize,
-}
-
-/// A generation came into a state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Step {
-    /// The state.
-    pub state: State,
-    /// When, RFC 3339 in UTC.
-    pub at: String,
-}
-
-/// Where a generation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// No READ has come.
-    Open,
-    /// READs come.
-    Reading,
-    /// All READs up to the ends of all snapshot partitions have left the merge.
-    TopicConsumed,
-    /// All READs, and mutations up to the ends sampled after that, are in the target.
-    CaughtUp,
-    /// A READ met a forgotten marker, or the rule is off.
-    Unsafe,
-}
-
-impl State {
-    /// All of them, in order.
-    pub const ALL: [State; 5] = [
-        State::Open,
-        State::Reading,
-        State::TopicConsumed,
-        State::CaughtUp,
-        State::Unsafe,
-    ];
-
-    /// The word of the document.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Open => "open",
-            State::Reading => "reading",
-            State::TopicConsumed => "topic_consumed",
-            State::CaughtUp => "caught_up",
-            State::Unsafe => "unsafe",
-        }
-    }
 }
 
 /// Counts of mutations.
@@ -317,7 +270,7 @@ pub struct CheckpointList {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, Status};
+    use super::Status;
     use schemars::generate::SchemaSettings;
 
     /// With `HEADWATER_WRITE_SCHEMA` set it writes the file instead.
@@ -340,13 +293,5 @@ mod tests {
             kept == text,
             "src/control/status.schema.json is old: run this test with HEADWATER_WRITE_SCHEMA=1"
         );
-    }
-
-    #[test]
-    fn state_words_are_those_of_the_document() {
-        for state in State::ALL {
-            let json = serde_json::to_value(state).expect("plain data");
-            assert_eq!(json, state.word());
-        }
     }
 }

@@ -6,8 +6,9 @@
 //! The job's counts are at process 0 alone; another process shows its own target and nothing of
 //! the job, so that a sum over processes counts nothing twice.
 
-use super::document::{SinkState, State, Status};
+use super::document::{SinkState, Status};
 use crate::config::units::parse_instant;
+use crate::generation::Stage;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -120,8 +121,8 @@ fn generations(out: &mut Out, status: &Status) {
     let Some(last) = status.generations.last() else {
         return;
     };
-    let states = State::ALL.map(|state| {
-        let is = f64::from(u8::from(state == last.state));
+    let states = Stage::ALL.map(|state| {
+        let is = f64::from(u8::from(state == last.stage));
         (state.word(), is)
     });
     out.gauges(

@@ -4,7 +4,7 @@
 //! reach, nothing is told without it but that the process lives; on loopback, a name in `Host`
 //! that is not loopback is refused, as a page in a browser could have had it resolved to here.
 
-use super::document::{CheckpointList, Stage, Status, VERSION};
+use super::document::{CheckpointList, Doing, Status, VERSION};
 use super::listen::{Address, host_of, is_loopback};
 use super::token::Token;
 use super::{Shared, metrics};
@@ -133,7 +133,7 @@ async fn livez() -> &'static str {
 /// The process serves, whatever its peers do.
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     match shared.status().stage {
-        Stage::Failed => refused(StatusCode::SERVICE_UNAVAILABLE, "the process ends"),
+        Doing::Failed => refused(StatusCode::SERVICE_UNAVAILABLE, "the process ends"),
         _ => "ok\n".into_response(),
     }
 }

@@ -3,13 +3,14 @@
 //! They change nothing. A job that does not answer is told from its last checkpoint.
 
 use super::ask::{Answer, Asker};
-use super::document::{State, Status, Word};
+use super::document::{Status, Word};
 use super::{human, now_ms, view};
 use crate::checkpoint;
 use crate::cli::{self, StatusArgs, WaitReadyArgs};
 use crate::config::Config;
 use crate::config::units::print_duration;
 use crate::error::{Error, ErrorKind};
+use crate::generation::Stage;
 use crate::store::Store;
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,13 @@ fn down(config: &Config, why: &str) -> Result<Status, Error> {
     let store = Store::open(&config.checkpoint.store)?;
     let job = &config.job.job;
     let last = checkpoint::latest(&store, job)?;
-    let tables: Vec<String> = config.tables().into_iter().map(|t| t.name).collect();
-    Ok(view::down(job, &tables, why, last.as_ref(), now_ms()))
+    Ok(view::down(
+        job,
+        &config.tables(),
+        why,
+        last.as_ref(),
+        now_ms(),
+    ))
 }
 
 /// `headwater wait-ready`: returns when the job has caught up.
@@ -83,8 +89,9 @@ fn settled(status: &Status) -> Option<Result<(), Error>> {
     let not = |kind| Some(Err(Error::new(kind, verdict.line())));
     match verdict.word {
         Word::Unsafe => not(ErrorKind::Refused),
+        Word::Aborted => not(ErrorKind::Refused),
         Word::Spoiled => not(ErrorKind::NotReady),
-        Word::CaughtUp => Some(Ok(())),
+        Word::CaughtUp | Word::Ready | Word::Promotable | Word::Promoted => Some(Ok(())),
         // A stop does not take away what was reached.
         Word::Stopping if reached(status) => Some(Ok(())),
         Word::Stopping | Word::Starting | Word::NotReady | Word::Failed | Word::Down => None,
@@ -92,8 +99,9 @@ fn settled(status: &Status) -> Option<Result<(), Error>> {
 }
 
 fn reached(status: &Status) -> bool {
-    let last = status.generations.last();
-    last.is_some_and(|generation| generation.state == State::CaughtUp)
+    let live = status.generations.iter().filter(|one| !one.stage.is_over());
+    let least = live.map(|one| one.stage).min();
+    least.is_some_and(|stage| (Stage::CaughtUp..=Stage::Promoted).contains(&stage))
 }
 
 /// What was said of a wait.
@@ -120,8 +128,9 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::settled;
-    use crate::control::document::{Stage, State, Word};
+    use crate::control::document::{Doing, Word};
     use crate::control::view::{Facts, Seen, running, starting};
+    use crate::generation::Stage;
 
     #[test]
     fn only_what_is_reached_or_lost_ends_a_wait() {
@@ -133,6 +142,10 @@ mod tests {
             (Word::Down, None),
             (Word::Stopping, None),
             (Word::CaughtUp, Some(0)),
+            (Word::Ready, Some(0)),
+            (Word::Promotable, Some(0)),
+            (Word::Promoted, Some(0)),
+            (Word::Aborted, Some(4)),
             (Word::Spoiled, Some(3)),
             (Word::Unsafe, Some(4)),
         ] {
@@ -155,9 +168,9 @@ mod tests {
         let status = of(&seen);
         assert_eq!(
             (status.stage, status.verdict.word),
-            (Stage::Stopping, Word::Stopping)
+            (Doing::Stopping, Word::Stopping)
         );
-        assert_eq!(status.generations[0].state, State::CaughtUp);
+        assert_eq!(status.generations[0].stage, Stage::CaughtUp);
         assert!(settled(&status).expect("it is over").is_ok());
     }
 }

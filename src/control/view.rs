@@ -3,16 +3,22 @@
 //! It cannot see what other processes write or wait for: their counts come with worker 0's, their
 //! sinks and troubles do not.
 
+pub(super) mod generations;
+mod wide;
+
+use super::derive;
 use super::document::{
-    Actor, Checkpoint, Generation, Markers, Mutations, Reads, Run, Sink, SinkState, Stage, State,
-    Status, Step, Trouble, VERSION, Verdict, Word,
+    Actor, Checkpoint, Doing, Markers, Mutations, Reads, Retention, Run, Sink, SinkState, Status,
+    Trouble, VERSION, Verdict, Word,
 };
 use super::verdict::{Situation, judge};
 use crate::checkpoint::{Manifest, Saved};
 use crate::config::units::print_instant;
+use crate::generation::Stage;
 use crate::job::Shown;
+use crate::promote;
 use crate::sink::queue;
-use crate::table::Role;
+use crate::table::Table;
 use std::collections::BTreeMap;
 
 /// What does not change in a run.
@@ -20,8 +26,8 @@ use std::collections::BTreeMap;
 pub struct Facts {
     /// The job.
     pub job: String,
-    /// Names of the tables.
-    pub tables: Vec<String>,
+    /// The tables, as configured.
+    pub tables: Vec<Table>,
     /// The id of the generation.
     pub generation: String,
     /// The run's number.
@@ -44,6 +50,10 @@ pub struct Facts {
     pub sink_kind: String,
     /// The end is taken for reached when no topic delivers for a while.
     pub ends_when_idle: bool,
+    /// After how long a rebuild that is open raises an alarm.
+    pub rebuild_alarm_after_ms: Option<u64>,
+    /// What promotion asks for.
+    pub promote: promote::Terms,
 }
 
 /// What a process sees of its running job.
@@ -59,54 +69,36 @@ pub(super) struct Seen {
     pub(super) sink: Option<(queue::SinkState, u64)>,
     pub(super) troubles: BTreeMap<String, String>,
     pub(super) lease_trouble: Option<String>,
-    /// When which state was come into, ms since 1970.
-    pub(super) timeline: Vec<(State, i64)>,
+    /// When which stage was come into, ms since 1970, while worker 0 does not say.
+    pub(super) timeline: Vec<(Stage, i64)>,
     /// When the last checkpoint was seen, ms since 1970.
     pub(super) saved_at_ms: Option<i64>,
-}
-
-/// Where the generation stands.
-pub(super) fn state(shown: &Shown, rule_off: bool) -> State {
-    let counts = &shown.counts;
-    if rule_off || counts.unsafe_reads() > 0 {
-        State::Unsafe
-    } else if shown.caught_up {
-        State::CaughtUp
-    } else if shown.consumed {
-        State::TopicConsumed
-    } else if counts.reads_read > 0 || shown.snapshot_partitions.0 > 0 {
-        State::Reading
-    } else {
-        State::Open
-    }
 }
 
 /// The document of a process that has its job.
 pub(super) fn running(facts: &Facts, seen: &Seen, now_ms: i64) -> Status {
     let (shown, counts) = (&seen.shown, &seen.shown.counts);
-    let state = state(shown, facts.rule_off);
+    let generations = derive::generations(shown, facts, &seen.timeline);
     let stage = match () {
-        () if seen.failure.is_some() => Stage::Failed,
-        () if seen.stopping || counts.stop => Stage::Stopping,
-        () => Stage::Running,
+        () if seen.failure.is_some() => Doing::Failed,
+        () if seen.stopping || counts.stop => Doing::Stopping,
+        () => Doing::Running,
     };
     let troubles = troubles(&seen.troubles);
     let verdict = judge(&Situation {
-        stage,
+        doing: stage,
         failure: seen.failure.as_deref(),
-        state,
-        partitions: shown.snapshot_partitions,
-        phase: &shown.phase,
-        unsafe_reads: counts.unsafe_reads(),
-        late_reads: counts.reads_late,
+        generations: &generations,
         rule_off: facts.rule_off,
-        ends_when_idle: facts.ends_when_idle,
         troubles: &troubles,
+        criteria: &|generation| facts.promote.criteria(generation, shown, &[]),
     });
+    let generations = generations.iter();
+    let generations = generations.map(|one| generations::shown(one, &facts.tables));
     Status {
         run: Some(run(facts, seen, now_ms)),
         not_proven: not_proven(facts, shown),
-        generations: vec![generation(facts, seen, state)],
+        generations: generations.collect(),
         mutations: Some(Mutations {
             read: counts.mutations_read,
             emitted: counts.mutations_emitted,
@@ -123,6 +115,10 @@ pub(super) fn running(facts: &Facts, seen: &Seen, now_ms: i64) -> Status {
             .map(|saved| checkpoint(saved, seen.saved_at_ms)),
         sink: seen.sink.as_ref().map(|sink| of_sink(facts, shown, sink)),
         troubles,
+        alarms: wide::alarms(shown),
+        read_control: Some(wide::read_control(&shown.read_control)),
+        retention: Some(wide::retention(facts, shown, now_ms)),
+        lag: wide::lag(shown),
         ..empty(&facts.job, stage, verdict, now_ms)
     }
 }
@@ -136,13 +132,13 @@ pub(super) fn starting(job: &str, now_ms: i64) -> Status {
         command: None,
         leave_alone: true,
     };
-    empty(job, Stage::Starting, verdict, now_ms)
+    empty(job, Doing::Starting, verdict, now_ms)
 }
 
 /// The document of a job that does not answer, from its last manifest; `why` it does not.
 pub(super) fn down(
     job: &str,
-    tables: &[String],
+    tables: &[Table],
     why: &str,
     last: Option<&Manifest>,
     now_ms: i64,
@@ -158,10 +154,12 @@ pub(super) fn down(
         command: Some("headwater run".to_owned()),
         leave_alone: false,
     };
-    let mut status = empty(job, Stage::Down, verdict, now_ms);
+    let mut status = empty(job, Doing::Down, verdict, now_ms);
     if let Some(last) = last {
         let runs = &last.markers.runs;
-        status.generations = saved_generations(last, tables);
+        status.generations = generations::saved(last, tables);
+        status.read_control = Some(wide::read_control(&last.read_control));
+        status.retention = Some(saved_retention(last));
         status.markers = Some(Markers {
             count: runs.iter().map(|run| run.markers).sum(),
             bytes: None,
@@ -178,7 +176,7 @@ pub(super) fn down(
     status
 }
 
-fn empty(job: &str, stage: Stage, verdict: Verdict, now_ms: i64) -> Status {
+fn empty(job: &str, stage: Doing, verdict: Verdict, now_ms: i64) -> Status {
     Status {
         version: VERSION,
         verdict,
@@ -195,7 +193,28 @@ fn empty(job: &str, stage: Stage, verdict: Verdict, now_ms: i64) -> Status {
         checkpoint: None,
         sink: None,
         troubles: Vec::new(),
+        alarms: Vec::new(),
+        read_control: None,
+        retention: None,
+        lag: Vec::new(),
     }
+}
+
+/// Retention as a checkpoint knows it: nothing is open while nothing runs.
+fn saved_retention(last: &Manifest) -> Retention {
+    let shown = Shown {
+        retention: last.retention.clone(),
+        forgotten_through_ms: last.forgotten_through(),
+        now_ms: last.time.now_ms,
+        gauges: crate::gauges::Gauges {
+            wall: last.time.wall.clone(),
+            ..Default::default()
+        },
+        ..Shown::default()
+    };
+    let written = last.time.wall.last().map_or(0, |(_, wall_ms)| *wall_ms);
+    let written = i64::try_from(written).unwrap_or(i64::MAX);
+    wide::retention(&Facts::default(), &shown, written)
 }
 
 fn run(facts: &Facts, seen: &Seen, now_ms: i64) -> Run {
@@ -215,6 +234,18 @@ fn run(facts: &Facts, seen: &Seen, now_ms: i64) -> Run {
 
 fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
     let mut notes = facts.not_proven.clone();
+    for generation in &shown.generations {
+        let state = &generation.state;
+        let open = state.reached.iter().filter(|_| !state.stage.is_over());
+        let open = open.filter_map(|reached| {
+            let what = reached.not_proven.as_ref()?;
+            Some(format!("{} {}: {what}", state.id, reached.stage.word()))
+        });
+        notes.extend(open);
+    }
+    if !shown.generations.is_empty() {
+        return notes;
+    }
     if shown.evidence.as_deref() == Some("assumed") {
         notes.push("the end of the snapshot was assumed, as no topic delivered".to_owned());
     }
@@ -226,54 +257,6 @@ fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
         );
     }
     notes
-}
-
-fn generation(facts: &Facts, seen: &Seen, state: State) -> Generation {
-    let shown = &seen.shown;
-    let timeline = seen.timeline.iter().map(|(state, at)| Step {
-        state: *state,
-        at: print_instant(*at),
-    });
-    Generation {
-        id: facts.generation.clone(),
-        tables: facts.tables.clone(),
-        state,
-        timeline: timeline.collect(),
-        source_finished: shown.evidence.clone(),
-        phase: shown.phase.clone(),
-        partitions_at_end: shown.snapshot_partitions.0,
-        partitions: shown.snapshot_partitions.1,
-    }
-}
-
-/// Generations as a checkpoint knows them. That one is unsafe is not in it.
-fn saved_generations(last: &Manifest, tables: &[String]) -> Vec<Generation> {
-    let partitions: Vec<_> = last.of(Role::Snapshot).collect();
-    let at_end = |end: Option<u64>, next: u64| end.is_some_and(|end| next >= end);
-    let ended = partitions.iter().filter(|p| at_end(p.end, p.next_offset));
-    let ended = ended.count();
-    let state = if ended == partitions.len() && ended > 0 {
-        State::TopicConsumed
-    } else if partitions.iter().any(|p| p.next_offset > 0) {
-        State::Reading
-    } else {
-        State::Open
-    };
-    let of = |generation: &crate::checkpoint::manifest::GenerationState| Generation {
-        id: generation.id.clone(),
-        tables: generation
-            .tables
-            .iter()
-            .filter_map(|table| tables.get(usize::from(*table)).cloned())
-            .collect(),
-        state,
-        timeline: Vec::new(),
-        source_finished: generation.evidence.clone(),
-        phase: "as the last checkpoint knows it".to_owned(),
-        partitions_at_end: ended,
-        partitions: partitions.len(),
-    };
-    last.generations.iter().map(of).collect()
 }
 
 fn reads(shown: &Shown) -> Reads {
@@ -346,7 +329,8 @@ fn seconds(ms: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Facts, Seen, down, running, starting};
-    use crate::control::document::{SinkState, Stage, State, Word};
+    use crate::control::document::{Doing, SinkState, Word};
+    use crate::generation::Stage;
     use crate::job::Shown;
     use crate::sink::queue;
 
@@ -355,48 +339,6 @@ mod tests {
         seen.shown.snapshot_partitions = (0, 2);
         change(&mut seen.shown);
         seen
-    }
-
-    #[test]
-    fn a_state_is_never_better_than_the_counts() {
-        let of = |change: fn(&mut Shown)| {
-            let status = running(&Facts::default(), &seen(change), 0);
-            (status.generations[0].state, status.verdict.word)
-        };
-        let cases: [(fn(&mut Shown), State, Word); 6] = [
-            (|_| {}, State::Open, Word::NotReady),
-            (
-                |shown| shown.counts.reads_read = 1,
-                State::Reading,
-                Word::NotReady,
-            ),
-            (
-                |shown| shown.snapshot_partitions = (1, 2),
-                State::Reading,
-                Word::NotReady,
-            ),
-            (
-                |shown| shown.consumed = true,
-                State::TopicConsumed,
-                Word::NotReady,
-            ),
-            (
-                |shown| shown.caught_up = true,
-                State::CaughtUp,
-                Word::CaughtUp,
-            ),
-            (
-                |shown| {
-                    shown.caught_up = true;
-                    shown.counts.reads_emitted_unsafe = 1;
-                },
-                State::Unsafe,
-                Word::Unsafe,
-            ),
-        ];
-        for (index, (change, state, word)) in cases.into_iter().enumerate() {
-            assert_eq!(of(change), (state, word), "case {index}");
-        }
     }
 
     #[test]
@@ -426,7 +368,7 @@ mod tests {
             reason,
         };
         seen.sink = Some((retrying, 12));
-        seen.timeline = vec![(State::Open, 1_500)];
+        seen.timeline = vec![(Stage::Open, 1_500)];
         seen.failure = Some("boom".to_owned());
         let status = running(&facts, &seen, 3_500);
         let run = status.run.expect("it runs");
@@ -439,7 +381,7 @@ mod tests {
             (sink.state, sink.attempts_failed, sink.behind_seconds),
             (SinkState::Retrying, 3, 0.5)
         );
-        assert_eq!(status.stage, Stage::Failed);
+        assert_eq!(status.stage, Doing::Failed);
         assert_eq!(
             status.generations[0].timeline[0].at,
             "1970-01-01T00:00:01.500Z"
@@ -450,7 +392,7 @@ mod tests {
     fn without_a_job_little_is_known() {
         assert_eq!(starting("j", 0).verdict.word, Word::Starting);
         let status = down("j", &[], "nobody answers", None, 0);
-        assert_eq!(status.stage, Stage::Down);
+        assert_eq!(status.stage, Doing::Down);
         assert!(status.checkpoint.is_none() && status.generations.is_empty());
         assert!(
             status.verdict.text.contains("no checkpoint"),

@@ -20,15 +20,19 @@ pub(super) fn text(plan: &Plan) -> Result<String, Error> {
 fn write(plan: &Plan) -> String {
     let (job, brokers) = (quoted(&plan.job), quoted(&plan.from.brokers));
     let live = &plan.live.name;
-    let tables: String = plan.tables.iter().map(|table| {
-        format!(
-            "[[table]]\nname      = {}\nmutations = {} # shared, live\n\
+    let tables: String = plan
+        .tables
+        .iter()
+        .map(|table| {
+            format!(
+                "[[table]]\nname      = {}\nmutations = {} # shared, live\n\
              snapshot  = {} # private: the READs of this rebuild\n\n",
-            quoted(&table.name),
-            quoted(&table.mutations),
-            quoted(&table.snapshot)
-        )
-    }).collect();
+                quoted(&table.name),
+                quoted(&table.mutations),
+                quoted(&table.snapshot)
+            )
+        })
+        .collect();
     format!(
         r#"# Made from connector {live}. `headwater check` says what would go wrong, `headwater run`
 # does it, `headwater config` prints every key with its default.

@@ -74,17 +74,19 @@ impl Plan {
         let signals = live.get("signal.data.collection").map(schema_and_table);
         let mut open = Vec::new();
         let mut tables = Vec::new();
-        for name in names.into_iter().filter(|name| Some(name) != signals.as_ref()) {
+        for name in names
+            .into_iter()
+            .filter(|name| Some(name) != signals.as_ref())
+        {
             if live.reads(&name) == Some(false) {
-                return Err(Error::usage(format!(
-                    "connector {} does not read {name}",
-                    live.name
-                ))
-                .line(format!(
-                    "found     table.include.list={}",
-                    live.or("table.include.list", "")
-                ))
-                .line("expected  tables of its list"));
+                return Err(
+                    Error::usage(format!("connector {} does not read {name}", live.name))
+                        .line(format!(
+                            "found     table.include.list={}",
+                            live.or("table.include.list", "")
+                        ))
+                        .line("expected  tables of its list"),
+                );
             }
             let topic = live.topic_of(&name);
             for transform in &topic.open {
@@ -100,8 +102,10 @@ impl Plan {
             });
         }
         if tables.is_empty() {
-            return Err(Error::usage(format!("connector {} has no table", live.name))
-                .line("expected  --tables SCHEMA.TABLE"));
+            return Err(
+                Error::usage(format!("connector {} has no table", live.name))
+                    .line("expected  --tables SCHEMA.TABLE"),
+            );
         }
         let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let job = match (&from.job, tables.as_slice()) {
@@ -127,7 +131,10 @@ impl Plan {
     pub(super) fn notes(&self) -> String {
         let mut notes = Vec::new();
         for (name, class) in self.live.transforms() {
-            notes.push(format!("transform `{name}` ({class}) of {}", self.live.name));
+            notes.push(format!(
+                "transform `{name}` ({class}) of {}",
+                self.live.name
+            ));
         }
         notes.extend(self.open.iter().cloned());
         if self.heartbeat.is_none() {
@@ -173,7 +180,9 @@ fn database(live: &Connector) -> Option<String> {
     let (host, name) = (live.get("database.hostname")?, live.get("database.dbname")?);
     let (user, port) = (live.get("database.user")?, live.or("database.port", "5432"));
     // References of Connect mean nothing here.
-    let plain = [host, name, user, port].iter().all(|text| !text.contains("${"));
+    let plain = [host, name, user, port]
+        .iter()
+        .all(|text| !text.contains("${"));
     let [user, name] = [user, name].map(encoded);
     plain.then(|| format!("postgres://{user}:${{PGPASSWORD}}@{host}:{port}/{name}"))
 }

@@ -31,12 +31,18 @@ fn acls(plan: &Plan) -> String {
         }
     }
     for topic in read {
-        add(&["Read", "Describe", "DescribeConfigs"], format!("--topic {topic}"));
+        add(
+            &["Read", "Describe", "DescribeConfigs"],
+            format!("--topic {topic}"),
+        );
     }
     // `headwater end-snapshot` writes there.
     add(
         &["Read", "Write", "Describe", "DescribeConfigs"],
-        format!("--topic {}. --resource-pattern-type prefixed", plan.snapshot),
+        format!(
+            "--topic {}. --resource-pattern-type prefixed",
+            plan.snapshot
+        ),
     );
     add(&["Read"], format!("--group {}", plan.job));
     if plan.from.sink == SinkKind::Kafka {
@@ -67,22 +73,26 @@ fn grants(plan: &Plan) -> String {
     if plan.database.is_none() && plan.from.sink != SinkKind::Postgres {
         return String::new();
     }
-    let names: Vec<String> = plan.tables.iter().map(|table| sql_name(&table.name)).collect();
+    let names: Vec<String> = plan
+        .tables
+        .iter()
+        .map(|table| sql_name(&table.name))
+        .collect();
     let tables = names.join(", ");
     let mut out = String::new();
     if plan.database.is_some() {
         let user = plan.live.or("database.user", "USER");
         let user = crate::sink::target::quoted(user);
         out.push_str(&format!(
-            "\n-- PostgreSQL GRANTs at the source: the snapshot connector and `headwater verify` read\n\
-             -- the tables; `check` reads the catalogue, which needs no right.\n\
+            "\n-- PostgreSQL GRANTs at the source: the snapshot connector and `headwater verify`\n\
+             -- read the tables; `check` reads the catalogue, which needs no right.\n\
              GRANT SELECT ON {tables} TO {user};\n"
         ));
     }
     if plan.from.sink == SinkKind::Postgres {
         out.push_str(&format!(
-            "\n-- PostgreSQL GRANTs at the target, for the user of sink.url. CREATE is for the three\n\
-             -- small tables of the first start.\n\
+            "\n-- PostgreSQL GRANTs at the target, for the user of sink.url. CREATE is for the\n\
+             -- three small tables of the first start.\n\
              GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO headwater;\n\
              GRANT USAGE, CREATE ON SCHEMA public TO headwater;\n"
         ));

@@ -4,6 +4,7 @@
 //! no secret of it is printed.
 
 use super::plan::Plan;
+use crate::source_database::SourceTable;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -39,23 +40,25 @@ const SECRETS: [&str; 8] = [
 ];
 
 /// The JSON, and how it is used.
-pub(super) fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &Plan, found: &[Option<SourceTable>]) -> String {
     let name = &plan.snapshot;
-    let config: Map<String, Value> = config(plan)
+    let config: Map<String, Value> = config(plan, found)
         .into_iter()
         .map(|(key, value)| (key, Value::String(value)))
         .collect();
     let json = serde_json::to_string_pretty(&config).expect("plain text");
     format!(
         "\n# The snapshot connector. Create its topics first, start `headwater run`, then\n\
-         # PUT CONNECT/connectors/{name}/config with this. It keeps the live topic.prefix, so that\n\
-         # keys and schema names are the same, and RegexRouter takes its READs to private topics.\n\
+         # PUT CONNECT/connectors/{name}/config with this. It keeps the live topic.prefix, so\n\
+         # that keys and schema names are the same; RegexRouter takes its READs to topics of\n\
+         # their own. `custom.metric.tags` keeps it from waiting 111 s for a JMX name.\n\
          {json}\n"
     )
 }
 
-/// The settings.
-pub(super) fn config(plan: &Plan) -> BTreeMap<String, String> {
+/// The settings. Columns that the source computes do not come with mutations, so READs go without
+/// them, too.
+pub(super) fn config(plan: &Plan, found: &[Option<SourceTable>]) -> BTreeMap<String, String> {
     let live = &plan.live;
     let own = |key: &str| OWN.iter().any(|prefix| key.starts_with(prefix));
     let mut config = BTreeMap::new();
@@ -70,8 +73,27 @@ pub(super) fn config(plan: &Plan) -> BTreeMap<String, String> {
         config.insert(key.clone(), value);
     }
     routers(plan, &mut config);
+    let generated = plan.tables.iter().zip(found).flat_map(|(table, found)| {
+        let columns = found.iter().flat_map(|found| &found.columns);
+        let generated = columns.filter(|column| column.generated);
+        generated.map(|column| format!("{}.{}", table.name, column.name).replace('.', "\\."))
+    });
+    let mut left_out: Vec<String> = generated.collect();
+    // One list or the other: with an include list they are out unless it names them.
+    if !left_out.is_empty() && live.get("column.include.list").is_none() {
+        let known = live
+            .list("column.exclude.list")
+            .into_iter()
+            .map(str::to_owned);
+        left_out.splice(0..0, known);
+        config.insert("column.exclude.list".to_owned(), left_out.join(","));
+    }
     let name = &plan.snapshot;
-    let tables: Vec<&str> = plan.tables.iter().map(|table| table.name.as_str()).collect();
+    let tables: Vec<&str> = plan
+        .tables
+        .iter()
+        .map(|table| table.name.as_str())
+        .collect();
     let partitions = live.or("topic.creation.default.partitions", "1");
     let replicas = live.or("topic.creation.default.replication.factor", "-1");
     let (tags, notes) = (format!("rebuild={name}"), r".*\.notifications");
@@ -113,8 +135,14 @@ fn routers(plan: &Plan, config: &mut BTreeMap<String, String>) {
     for (key, value) in [
         ("transforms", names.join(",")),
         ("transforms.private.type", class.to_owned()),
-        ("transforms.private.regex", format!("{prefix}{delimiter}(.*)")),
-        ("transforms.private.replacement", format!("{}.$1", plan.snapshot)),
+        (
+            "transforms.private.regex",
+            format!("{prefix}{delimiter}(.*)"),
+        ),
+        (
+            "transforms.private.replacement",
+            format!("{}.$1", plan.snapshot),
+        ),
     ] {
         config.insert(key.to_owned(), value);
     }

@@ -47,7 +47,10 @@ fn create(kind: SinkKind, table: &PlannedTable, found: &SourceTable) -> String {
         };
         // A column that does not come stays as it is, which may be null: only keys are NOT NULL.
         let not_null = if key { " NOT NULL" } else { "" };
-        lines.push(format!("    {} {type_name}{not_null}", quoted(&column.name)));
+        lines.push(format!(
+            "    {} {type_name}{not_null}",
+            quoted(&column.name)
+        ));
     }
     let key: Vec<String> = found.key.iter().map(|name| quoted(name)).collect();
     match key.is_empty() {

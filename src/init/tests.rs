@@ -32,7 +32,10 @@ fn the_file_loads_with_what_the_connector_says() {
     let heartbeat = [
         ("heartbeat.interval.ms", "10000"),
         ("signal.data.collection", "postgres.public.signals"),
-        ("table.include.list", "public.hello,public.wide,public.signals"),
+        (
+            "table.include.list",
+            "public.hello,public.wide,public.signals",
+        ),
         ("database.password", "hunter2"),
         ("database.user", "o'brien@x"),
     ];
@@ -42,7 +45,11 @@ fn the_file_loads_with_what_the_connector_says() {
     let config = Config::parse("test", &text, &[]).expect("it loads").config;
     config.check().expect("its rules hold");
     assert_eq!(config.job.job, "app");
-    assert_eq!(config.tables.len(), 2, "the signal table is none of the job's");
+    assert_eq!(
+        config.tables.len(),
+        2,
+        "the signal table is none of the job's"
+    );
     let table = &config.tables[1];
     assert_eq!(table.mutations, "app.public.wide");
     assert_eq!(table.snapshot, "snap_g1.public.wide");
@@ -63,7 +70,10 @@ fn the_file_loads_with_what_the_connector_says() {
         database,
         "postgres://o%27brien%40x:${PGPASSWORD}@127.0.0.1:15432/postgres"
     );
-    assert_eq!(config.decode.signal_table.as_deref(), Some("public.signals"));
+    assert_eq!(
+        config.decode.signal_table.as_deref(),
+        Some("public.signals")
+    );
 }
 
 #[test]
@@ -107,7 +117,10 @@ fn what_is_not_known_is_refused_or_noted() {
         ("transforms.odd.type", "com.example.Odd"),
     ];
     let notes = plan(&own, &odd).expect("a plan").notes();
-    assert!(notes.contains("odd (Odd) may give public.hello another topic"), "{notes}");
+    assert!(
+        notes.contains("odd (Odd) may give public.hello another topic"),
+        "{notes}"
+    );
 }
 
 /// The connector that is printed must be one that `check` finds nothing wrong with.
@@ -118,23 +131,41 @@ fn the_snapshot_connector_goes_with_the_live_one() {
         ("decimal.handling.mode", "string"),
         ("database.password", "hunter2"),
         ("transforms", "short"),
-        ("transforms.short.type", "org.apache.kafka.connect.transforms.RegexRouter"),
+        (
+            "transforms.short.type",
+            "org.apache.kafka.connect.transforms.RegexRouter",
+        ),
         ("transforms.short.regex", r"app\.public\.(.*)"),
         ("transforms.short.replacement", "live.$1"),
     ];
     let plan = plan(&from(SinkKind::Sqlite), &changes).expect("a plan");
     assert_eq!(plan.tables[0].mutations, "live.hello");
-    let text = snapshot::text(&plan);
-    assert!(!text.contains("hunter2") && text.contains("${env:PGPASSWORD}"), "{text}");
+    let shout = SourceColumn {
+        name: "shout".to_owned(),
+        generated: true,
+        ..SourceColumn::default()
+    };
+    let table = SourceTable {
+        columns: vec![shout],
+        ..SourceTable::default()
+    };
+    let found = [Some(table), None];
+    let text = snapshot::text(&plan, &[]);
+    assert!(
+        !text.contains("hunter2") && text.contains("${env:PGPASSWORD}"),
+        "{text}"
+    );
     let made = Connector {
         name: plan.snapshot.clone(),
-        config: snapshot::config(&plan),
+        config: snapshot::config(&plan, &found),
         ..plan.live.clone()
     };
     for gone in ["slot.name", "publication.name", "heartbeat.interval.ms"] {
         assert_eq!(made.get(gone), None, "{gone}");
     }
     assert_eq!(made.prefix(), "app");
+    let left_out = made.or("column.exclude.list", "");
+    assert_eq!(left_out, r"public\.hello\.shout");
     assert_eq!(made.or("snapshot.mode", ""), "initial_only");
     for table in &plan.tables {
         assert_eq!(made.topic_of(&table.name).name, table.snapshot);
@@ -145,8 +176,13 @@ fn the_snapshot_connector_goes_with_the_live_one() {
     let all = crate::check::connectors(
         &[plan.live.clone(), made],
         &file::text(&plan).expect("it loads"),
+        &["public.hello.shout".to_owned()],
     );
-    let wrong: Vec<_> = all.0.iter().filter(|one| one.level != crate::check::Level::Ok).collect();
+    let wrong: Vec<_> = all
+        .0
+        .iter()
+        .filter(|one| one.level != crate::check::Level::Ok)
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -172,8 +208,8 @@ fn tables_and_rights_are_those_of_the_target() {
     };
     let text = of(&from, Some(found.clone()));
     for part in [
-        "CREATE TABLE \"public\".\"hello\" (\n    \"id\" bigint NOT NULL,\n    \"greeting\" text,\n    \
-         PRIMARY KEY (\"id\")\n);",
+        "CREATE TABLE \"public\".\"hello\" (\n    \"id\" bigint NOT NULL,\n",
+        "\n    \"greeting\" text,\n    PRIMARY KEY (\"id\")\n);",
         "do not come with mutations: shout",
         "--operation DescribeConfigs --topic app.public.hello",
         "--topic snap_g1. --resource-pattern-type prefixed",

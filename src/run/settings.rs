@@ -5,6 +5,7 @@ use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
 use crate::job::{Finish, Settings};
+use crate::promote::Terms;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -58,6 +59,17 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         rule: !args.without_markers,
         finish,
         decode: decode(config),
+    }
+}
+
+/// What promotion asks for.
+pub fn promote(config: &Config) -> Terms {
+    let promote = &config.promote;
+    Terms {
+        source_finished: promote.source_finished,
+        caught_up: promote.caught_up,
+        live_lag_max_ms: ms(promote.live_lag_max),
+        ghosts_possible: config.sink.target_not_empty == choices::TargetNotEmpty::Accept,
     }
 }
 

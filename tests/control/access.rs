@@ -140,11 +140,12 @@ fn process_1_serves_before_its_peers_come_and_sends_on() {
         let now = crate::status(&first);
         (now["stage"] == "running" && now["run"]["processes"] == 2).then_some(())
     });
-    let metrics = get(&second, "/metrics").body;
-    assert!(
-        metrics.contains("headwater_sink_rows_written_total"),
-        "{metrics}"
-    );
+    // Process 1 shows its target from when its own workers run, not those of process 0.
+    let metrics = until(&one, "its target", || {
+        let text = get(&second, "/metrics").body;
+        let there = text.contains("headwater_sink_rows_written_total");
+        there.then_some(text)
+    });
     assert!(
         !metrics.contains("headwater_mutations_emitted_total"),
         "{metrics}"

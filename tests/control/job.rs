@@ -36,12 +36,15 @@ fn a_job_is_told_from_its_first_read_to_its_stop() {
         })
     };
     let open = running(|now| now["mutations"]["emitted"] == 10);
-    assert_eq!(open["generations"][0]["state"], "open", "{open:#}");
+    assert_eq!(open["generations"][0]["stage"], "open", "{open:#}");
 
     let reads: Vec<Record> = (0..30).map(|id| hello('r', id, "old")).collect();
     bench.append("snap", 0, &reads);
     let reading = running(|now| now["reads"]["read"] == 30 && now["reads"]["emitted"] == 20);
-    assert_eq!(reading["generations"][0]["state"], "reading", "{reading:#}");
+    let one = &reading["generations"][0];
+    assert_eq!(one["stage"], "open", "{reading:#}");
+    assert_eq!(one["reads"]["read"], 30, "{reading:#}");
+    assert_eq!(one["topics"]["public.hello"], "file:snap", "{reading:#}");
     assert_eq!(reading["reads"]["dropped"]["marker"], 10, "{reading:#}");
     assert_eq!(reading["markers"]["count"], 10, "{reading:#}");
     assert_eq!(reading["verdict"]["command"], "headwater end-snapshot");
@@ -49,7 +52,7 @@ fn a_job_is_told_from_its_first_read_to_its_stop() {
     assert_eq!(reading["run"]["incarnation"], 1);
     let said = bench.run(&asks(&["status"], &listen)).with(0).out;
     assert!(
-        said.starts_with("NOT READY: reading the snapshot"),
+        said.starts_with("NOT PROMOTABLE: reading the snapshot"),
         "{said}"
     );
     assert!(
@@ -87,13 +90,12 @@ fn a_job_is_told_from_its_first_read_to_its_stop() {
 fn after_the_end(bench: &Bench, at: &str, listen: &str) {
     let now = status(at);
     let generation = &now["generations"][0];
-    assert_eq!(generation["state"], "caught_up", "{now:#}");
-    assert_eq!(generation["source_finished"], "end_records", "{now:#}");
+    assert_eq!(generation["stage"], "caught_up", "{now:#}");
     assert_eq!(generation["partitions_at_end"], 2, "{now:#}");
     let timeline = generation["timeline"].as_array().expect("a list");
     let states: Vec<&str> = timeline
         .iter()
-        .filter_map(|s| s["state"].as_str())
+        .filter_map(|step| step["stage"].as_str())
         .collect();
     assert_eq!(states.first(), Some(&"open"), "{states:?}");
     assert_eq!(states.last(), Some(&"caught_up"), "{states:?}");
@@ -150,10 +152,8 @@ fn down(bench: &Bench, listen: &str) {
         .json();
     fits(&json);
     assert_eq!(json["stage"], "down", "{json:#}");
-    assert_eq!(
-        json["generations"][0]["state"], "topic_consumed",
-        "{json:#}"
-    );
+    let ends = &json["generations"][0]["partitions_at_end"];
+    assert_eq!(ends, 2, "{json:#}");
     assert_eq!(json["markers"]["count"], 10, "{json:#}");
     let wait = bench.run(&asks(&["wait-ready", "--timeout", "1s"], listen));
     wait.with(3).says(&["DOWN", "does not answer"]);
@@ -181,7 +181,7 @@ fn what_can_never_be_ready_ends_a_wait_at_once() {
             &[],
             &[Record::end(), hello('r', 2, "late")],
             3,
-            "NOT READY, NEVER",
+            "NEVER PROMOTABLE",
         ),
     ] {
         let bench = Bench::new();

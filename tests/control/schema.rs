@@ -19,43 +19,13 @@ fn look(root: &Value, schema: &Value, found: &Value, at: &str, misfits: &mut Vec
         assert_eq!(schema, true, "a schema that is neither an object nor true");
         return;
     };
-    let mut wrong = |what: String| misfits.push(format!("{at}: {what}, found {found}"));
     let mut inner: Vec<(&Value, &Value, String)> = Vec::new();
-    let named: &[Value] = &[];
     for (keyword, value) in keywords {
         match keyword.as_str() {
             "$ref" => {
                 let path = value.as_str().expect("a reference").trim_start_matches('#');
                 let target = root.pointer(path).expect("it is in the schema");
                 inner.push((target, found, at.to_owned()));
-            }
-            "type" => {
-                let one = std::slice::from_ref(value);
-                let types = value.as_array().map_or(one, Vec::as_slice);
-                if !types.iter().any(|kind| is(kind, found)) {
-                    wrong(format!("not {value}"));
-                }
-            }
-            "const" if value != found => wrong(format!("not {value}")),
-            "const" => {}
-            "enum" if !value.as_array().expect("a list").contains(found) => {
-                wrong(format!("not one of {value}"));
-            }
-            "enum" => {}
-            "minimum" | "maximum" => {
-                let (limit, found) = (value.as_f64().expect("a number"), found.as_f64());
-                let low = keyword == "minimum";
-                if found.is_some_and(|found| if low { found < limit } else { found > limit }) {
-                    wrong(format!("beyond {limit}"));
-                }
-            }
-            "required" => {
-                let names = value.as_array().map_or(named, Vec::as_slice);
-                for name in names.iter().filter_map(Value::as_str) {
-                    if found.is_object() && found.get(name).is_none() {
-                        wrong(format!("lacks `{name}`"));
-                    }
-                }
             }
             "properties" => {
                 for (name, schema) in value.as_object().expect("members") {
@@ -87,15 +57,49 @@ fn look(root: &Value, schema: &Value, found: &Value, at: &str, misfits: &mut Vec
                 let fitting = value.as_array().expect("schemas").iter().filter(fits);
                 let fitting = fitting.count();
                 if fitting == 0 || (keyword == "oneOf" && fitting > 1) {
-                    wrong(format!("fits {fitting} of {keyword}"));
+                    misfits.push(format!("{at}: fits {fitting} of {keyword}, found {found}"));
                 }
             }
             about if ABOUT.contains(&about) => {}
-            unknown => panic!("keyword `{unknown}` of the schema is not known here"),
+            plain => {
+                let wrong = misfit(plain, value, found).into_iter();
+                misfits.extend(wrong.map(|what| format!("{at}: {what}, found {found}")));
+            }
         }
     }
     for (schema, found, at) in inner {
         look(root, schema, found, &at, misfits);
+    }
+}
+
+/// What does not fit a keyword about the value itself.
+fn misfit(keyword: &str, value: &Value, found: &Value) -> Vec<String> {
+    let not = |fits: bool| {
+        (!fits)
+            .then(|| format!("not {value}"))
+            .into_iter()
+            .collect()
+    };
+    match keyword {
+        "type" => {
+            let one = std::slice::from_ref(value);
+            let types = value.as_array().map_or(one, Vec::as_slice);
+            not(types.iter().any(|kind| is(kind, found)))
+        }
+        "const" => not(value == found),
+        "enum" => not(value.as_array().expect("a list").contains(found)),
+        "minimum" | "maximum" => {
+            let (limit, found) = (value.as_f64().expect("a number"), found.as_f64());
+            let low = keyword == "minimum";
+            not(found.is_none_or(|found| if low { found >= limit } else { found <= limit }))
+        }
+        "required" => {
+            let names = value.as_array().into_iter().flatten();
+            let lost = names.filter_map(Value::as_str);
+            let lost = lost.filter(|name| found.is_object() && found.get(name).is_none());
+            lost.map(|name| format!("lacks `{name}`")).collect()
+        }
+        unknown => panic!("keyword `{unknown}` of the schema is not known here"),
     }
 }
 

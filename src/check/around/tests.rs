@@ -43,15 +43,26 @@ fn what_cannot_be_asked_is_a_finding_of_its_own() {
     let mut around = around();
     let quiet = found(&around);
     assert_eq!(quiet.len(), 1);
-    assert_eq!((quiet[0].thing.as_str(), quiet[0].level), ("TRUNCATE", Level::Ok));
+    assert_eq!(
+        (quiet[0].thing.as_str(), quiet[0].level),
+        ("TRUNCATE", Level::Ok)
+    );
     let away = || Err(Error::failed("nobody is there"));
     around.settings = vec![
         (Role::Mutations, "app".to_owned(), away()),
-        (Role::Snapshot, "snap".to_owned(), Ok(TopicSettings::default())),
+        (
+            Role::Snapshot,
+            "snap".to_owned(),
+            Ok(TopicSettings::default()),
+        ),
     ];
     around.side_topics = vec![
         ("source.notifications", "notes".to_owned(), Ok(4)),
-        ("source.heartbeat", "beats".to_owned(), Err(Error::usage("no topic beats"))),
+        (
+            "source.heartbeat",
+            "beats".to_owned(),
+            Err(Error::usage("no topic beats")),
+        ),
     ];
     around.connectors = Some(Err(Error::failed("no worker")));
     around.database = Some(Err(Error::failed("no database")));
@@ -62,8 +73,8 @@ fn what_cannot_be_asked_is_a_finding_of_its_own() {
     assert_eq!(all[2].exit_code, 2);
 }
 
-/// Answers one request with all connectors; gives the address.
-fn worker(code: &'static str, body: String) -> String {
+/// Answers requests by their path; gives the address.
+fn worker(code: &'static str, answer: fn(&str) -> String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
@@ -77,11 +88,8 @@ fn worker(code: &'static str, body: String) -> String {
                 }
                 head.push(line);
             }
-            let wanted = "GET /connectors?expand=info&expand=status ";
-            let code = match head[0].starts_with(wanted) {
-                true => code,
-                false => "404 Not Found",
-            };
+            let path = head[0].split(' ').nth(1).expect("a path");
+            let body = answer(path);
             let length = body.len();
             let answer = format!(
                 "HTTP/1.1 {code}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
@@ -92,14 +100,18 @@ fn worker(code: &'static str, body: String) -> String {
     format!("http://user:hunter2@{address}")
 }
 
-fn answer() -> String {
-    let one = |name: &str, config: &str| {
-        format!(
-            r#""{name}": {{"info": {{"name": "{name}", "config": {config}}}, "status":
-            {{"connector": {{"state": "RUNNING"}}, "tasks": [{{"id": 0, "state": "RUNNING"}}]}}}}"#
-        )
-    };
-    format!("{{{}, {}}}", one("app", LIVE), one("snap", SNAPSHOT))
+/// As a worker with two connectors.
+fn two(path: &str) -> String {
+    match path {
+        "/connectors" => r#"["app", "snap"]"#,
+        "/connectors/app/config" => LIVE,
+        "/connectors/snap/config" => SNAPSHOT,
+        _ => {
+            r#"{"name": "x", "connector": {"state": "RUNNING"}, "type": "source",
+            "tasks": [{"id": 0, "state": "RUNNING"}]}"#
+        }
+    }
+    .to_owned()
 }
 
 fn asked(url: &str) -> Vec<Finding> {
@@ -116,20 +128,23 @@ fn asked(url: &str) -> Vec<Finding> {
 
 #[test]
 fn connectors_are_asked_and_judged() {
-    let all = asked(&worker("200 OK", answer()));
+    let all = asked(&worker("200 OK", two));
     let says = |part: &str| all.iter().any(|one| one.found.contains(part));
     // The recipe of the live connector sends no heartbeats; decimals are the worker's.
-    assert!(says("no heartbeats") && says("converter of the worker"), "{all:#?}");
+    assert!(
+        says("no heartbeats") && says("converter of the worker"),
+        "{all:#?}"
+    );
     assert!(all.iter().all(|one| one.level != Level::Error), "{all:#?}");
     assert!(!format!("{all:?}").contains("hunter2"));
-    for (code, body, part, exit_code) in [
-        ("401 Unauthorized", "", "refuses", 2),
-        ("500 Oh", "{}", "HTTP", 1),
-        ("200 OK", "<html>", "Connect", 1),
+    for (code, part) in [
+        ("401 Unauthorized", "refuses"),
+        ("500 Oh", "HTTP 500"),
+        ("200 OK", "JSON of another kind"),
     ] {
-        let all = asked(&worker(code, body.to_owned()));
+        let all = asked(&worker(code, |_| "<html>".to_owned()));
         let bad: Vec<&Finding> = all.iter().filter(|one| one.exit_code > 0).collect();
-        assert_eq!((bad.len(), bad[0].exit_code), (1, exit_code), "{all:#?}");
+        assert_eq!((bad.len(), bad[0].exit_code), (1, 1), "{all:#?}");
         assert!(format!("{bad:?}").contains(part), "{bad:?}");
         assert!(!format!("{all:?}").contains("hunter2"));
     }
@@ -137,5 +152,9 @@ fn connectors_are_asked_and_judged() {
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", gone.local_addr().expect("it is bound"));
     drop(gone);
-    assert!(asked(&url).iter().any(|one| one.found.contains("does not answer")));
+    assert!(
+        asked(&url)
+            .iter()
+            .any(|one| one.found.contains("does not answer"))
+    );
 }

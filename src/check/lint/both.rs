@@ -25,8 +25,16 @@ pub(super) fn rules(
 fn loses(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
     for (key, bad, good) in [
         ("errors.tolerance", &["all"][..], "none"),
-        ("event.processing.failure.handling.mode", &["warn", "skip", "ignore"], "fail"),
-        ("event.converting.failure.handling.mode", &["warn", "skip"], "fail"),
+        (
+            "event.processing.failure.handling.mode",
+            &["warn", "skip", "ignore"],
+            "fail",
+        ),
+        (
+            "event.converting.failure.handling.mode",
+            &["warn", "skip"],
+            "fail",
+        ),
     ] {
         if let Some(value) = connector.get(key).filter(|value| bad.contains(value)) {
             findings.push(
@@ -105,66 +113,17 @@ fn transform(
     thing: &str,
     findings: &mut Vec<Finding>,
 ) {
-    let setting = |key: &str| connector.get(&format!("transforms.{name}.{key}"));
-    let unset = |key: &str| setting(key).is_none();
+    let enforced = format!("transforms.{name}.key.enforce.uniqueness");
     match class {
-        "ExtractNewRecordState" => {
-            let dropped = setting("delete.tombstone.handling.mode") == Some("drop")
-                || setting("delete.handling.mode") == Some("drop")
-                    && setting("drop.tombstones") == Some("true");
-            if dropped {
-                findings.push(
-                    Finding::bad(Refused, thing, format!("transform `{name}` drops deletes"))
-                        .expected(format!(
-                            "transforms.{name}.delete.tombstone.handling.mode=rewrite-with-tombstone"
-                        ))
-                        .to_do("A delete that does not come leaves a row that is gone, and its")
-                        .to_do("READ brings it back."),
-                );
-            } else if unset("delete.tombstone.handling.mode") && unset("delete.handling.mode") {
-                findings.push(
-                    Finding::warning(
-                        thing,
-                        format!("transform `{name}` makes a delete the 4 bytes `null` (JSON)"),
-                        &[
-                            "Read as a delete here. A compacted topic and other readers do not take",
-                            "it for a tombstone.",
-                        ],
-                    )
-                    .expected(format!(
-                        "transforms.{name}.delete.tombstone.handling.mode=delete-to-tombstone"
-                    )),
-                );
-            }
-            let fields = setting("add.fields").unwrap_or_default();
-            if !fields.split(',').any(|field| field.trim() == "op") {
-                findings.push(
-                    Finding::warning(
-                        thing,
-                        format!("transform `{name}` leaves out what a record is"),
-                        &[
-                            "Without `__op` a READ in the mutation topic looks like a mutation, and a",
-                            "TRUNCATE vanishes in any case.",
-                        ],
-                    )
-                    .expected(format!(
-                        "transforms.{name}.add.fields=op,source.ts_ms,source.snapshot"
-                    )),
-                );
-            }
-        }
-        "ByLogicalTableRouter" if setting("key.enforce.uniqueness") != Some("false") => {
-            findings.push(
-                Finding::warning(
-                    thing,
-                    format!("transform `{name}` adds a field to the key"),
-                    &["Keys of the two topics match only if both connectors add it."],
-                )
-                .expected(format!(
-                    "transforms.{name}.key.enforce.uniqueness=false, or `key` of the table set"
-                )),
-            );
-        }
+        "ExtractNewRecordState" => flattened(connector, name, thing, findings),
+        "ByLogicalTableRouter" if connector.flag(&enforced, true) => findings.push(
+            Finding::warning(
+                thing,
+                format!("transform `{name}` adds a field to the key"),
+                &["Keys of the two topics match only if both connectors add it."],
+            )
+            .expected(format!("{enforced}=false, or `key` of the table set")),
+        ),
         "Filter" => findings.push(
             Finding::warning(
                 thing,
@@ -177,6 +136,49 @@ fn transform(
     }
 }
 
+fn flattened(connector: &Connector, name: &str, thing: &str, findings: &mut Vec<Finding>) {
+    let setting = |key: &str| connector.get(&format!("transforms.{name}.{key}"));
+    let key = format!("transforms.{name}.delete.tombstone.handling.mode");
+    let (mode, old) = (connector.get(&key), setting("delete.handling.mode"));
+    let old_drop = old == Some("drop") && setting("drop.tombstones") != Some("false");
+    if mode == Some("drop") || mode.is_none() && old_drop {
+        findings.push(
+            Finding::bad(Refused, thing, format!("transform `{name}` drops deletes"))
+                .expected(format!("{key}=rewrite-with-tombstone"))
+                .to_do("A delete that does not come leaves a row that is gone, and its READ")
+                .to_do("brings it back."),
+        );
+    } else if mode.is_none() && old.is_none() {
+        findings.push(
+            Finding::warning(
+                thing,
+                format!("transform `{name}` makes a delete the 4 bytes `null` (JSON)"),
+                &[
+                    "Read as a delete here. A compacted topic and other readers do not take it",
+                    "for a tombstone.",
+                ],
+            )
+            .expected(format!("{key}=delete-to-tombstone")),
+        );
+    }
+    let fields = setting("add.fields").unwrap_or_default();
+    if !fields.split(',').any(|field| field.trim() == "op") {
+        findings.push(
+            Finding::warning(
+                thing,
+                format!("transform `{name}` leaves out what a record is"),
+                &[
+                    "Without `__op` a READ in the mutation topic looks like a mutation. A TRUNCATE",
+                    "vanishes in any case.",
+                ],
+            )
+            .expected(format!(
+                "transforms.{name}.add.fields=op,source.ts_ms,source.snapshot"
+            )),
+        );
+    }
+}
+
 /// Every table of the job that it should read is in its list.
 fn tables(connector: &Connector, thing: &str, given: &Lint<'_>, findings: &mut Vec<Finding>) {
     let live = Some(connector.name.as_str()) == given.live;
@@ -185,8 +187,9 @@ fn tables(connector: &Connector, thing: &str, given: &Lint<'_>, findings: &mut V
             let found = format!("it does not read {}", table.name);
             let expected = "the table in table.include.list";
             let finding = match live {
-                true => Finding::bad(Refused, thing, found)
-                    .to_do("Changes of the table would never come, so every READ of it would pass."),
+                true => Finding::bad(Refused, thing, found).to_do(
+                    "Changes of the table would never come, so every READ of it would pass.",
+                ),
                 // Another connector may read it.
                 false => Finding::warning(thing, found, &[]),
             };

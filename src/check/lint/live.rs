@@ -21,8 +21,8 @@ pub(super) fn rules(
                 thing,
                 "tombstones.on.delete=false",
                 &[
-                    "Deletes are still seen, by their `d`. A Kafka target with compaction keeps rows",
-                    "that are gone, and so does a flattened topic.",
+                    "Deletes are still seen, by their `d`. A Kafka target with compaction keeps",
+                    "rows that are gone, and so does a flattened topic.",
                 ],
             )
             .expected("tombstones.on.delete=true"),
@@ -53,8 +53,8 @@ fn skipped(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
                 thing,
                 format!("skipped.operations=t{how}: TRUNCATE is not seen"),
                 &[
-                    "After a TRUNCATE at the source all its rows would stay in the target. With `none`",
-                    "the job stops at one and says what to do.",
+                    "After a TRUNCATE at the source all its rows would stay in the target. With",
+                    "`none` the job stops at one and says what to do.",
                 ],
             )
             .expected("skipped.operations=none"),
@@ -83,9 +83,13 @@ fn heartbeat(connector: &Connector, thing: &str, given: &Lint<'_>, findings: &mu
     };
     match given.heartbeat {
         Some(named) if topic.open.is_empty() && named != topic.name => findings.push(
-            Finding::bad(Usage, thing, format!("its heartbeats are in {}", topic.name))
-                .expected(format!("{named}, which is source.heartbeat"))
-                .to_do(format!("Set source.heartbeat = \"{}\".", topic.name)),
+            Finding::bad(
+                Usage,
+                thing,
+                format!("its heartbeats are in {}", topic.name),
+            )
+            .expected(format!("{named}, which is source.heartbeat"))
+            .to_do(format!("Set source.heartbeat = \"{}\".", topic.name)),
         ),
         None => findings.push(
             Finding::warning(
@@ -105,16 +109,20 @@ fn mode(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
     match mode {
         "no_data" | "never" | "schema_only" => {}
         "initial_only" => findings.push(
-            Finding::bad(Refused, thing, "snapshot.mode=initial_only: it does not stream")
-                .expected(expected)
-                .to_do("Is this the snapshot connector? Change source.connect.live."),
+            Finding::bad(
+                Refused,
+                thing,
+                "snapshot.mode=initial_only: it does not stream",
+            )
+            .expected(expected)
+            .to_do("Is this the snapshot connector? Change source.connect.live."),
         ),
         _ => findings.push(
             Finding::warning(
                 thing,
                 format!("snapshot.mode={mode}"),
                 &[
-                    "READs in the mutation topic are emitted in place, as older than every mutation",
+                    "READs in the mutation topic are emitted in place, older than every mutation",
                     "after them. Good, but slow: each start of a new slot may read all rows again.",
                 ],
             )

@@ -59,7 +59,7 @@ fn pair(one: &Connector, other: &Connector, given: &Lint<'_>, findings: &mut Vec
                 Finding::warning(
                     &thing,
                     format!("both use the publication `{publication}`, with other tables"),
-                    &["With publication.autocreate.mode=filtered each start takes the other's away."],
+                    &["With autocreate.mode=filtered each start takes the others away."],
                 )
                 .expected("a publication for each"),
             );

@@ -43,8 +43,12 @@ fn mode(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
     let signalled = by_table.is_some() || channels != "source";
     if mode == "no_data" && !signalled {
         findings.push(
-            Finding::bad(Usage, thing, "snapshot.mode=no_data and no signal channel: it reads nothing")
-                .expected("snapshot.mode=initial_only, or a signal channel"),
+            Finding::bad(
+                Usage,
+                thing,
+                "snapshot.mode=no_data and no signal channel: it reads nothing",
+            )
+            .expected("snapshot.mode=initial_only, or a signal channel"),
         );
     }
     let only_signal_rows = by_table.is_some() && streams == ["c"];
@@ -77,8 +81,8 @@ fn mode(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
                 thing,
                 "an incremental snapshot",
                 &[
-                    "A key change that moves a row over the cursor leaves no READ of it, and a large",
-                    "column that did not change comes from nowhere else.",
+                    "A key change that moves a row over the cursor leaves no READ of it, and a",
+                    "large column that did not change comes from nowhere else.",
                 ],
             )
             .expected("snapshot.mode=initial_only for tables with large columns"),
@@ -97,7 +101,7 @@ fn notifications(
             Finding::warning(
                 thing,
                 "it sends no notifications",
-                &["How many READs there are is then not known: the evidence `counted` never comes."],
+                &["How many READs there are is not known: the evidence `counted` never comes."],
             )
             .expected(
                 "notification.enabled.channels=sink, notification.sink.topic.name, and \
@@ -130,7 +134,7 @@ fn notifications(
             Finding::warning(
                 thing,
                 format!("it would create {name} with {partitions} partitions"),
-                &["Notifications lose their order, and an end before its start counts for nothing."],
+                &["Notifications lose their order; an end before its start counts for nothing."],
             )
             .expected("1 partition: a topic.creation group of its own, or the topic made before"),
         );

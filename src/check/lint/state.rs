@@ -6,7 +6,11 @@ use crate::connector::Connector;
 use crate::error::ErrorKind;
 
 pub(super) fn missing(role: &str, thing: &str, given: &Lint<'_>) -> Finding {
-    let names: Vec<&str> = given.connectors.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = given
+        .connectors
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
     let found = match names.is_empty() {
         true => "not there: the worker has no connector".to_owned(),
         false => format!("not there; the worker has {}", names.join(", ")),
@@ -44,7 +48,10 @@ pub(super) fn state(connector: &Connector, thing: &str, findings: &mut Vec<Findi
             Finding::bad(
                 ErrorKind::Failed,
                 thing,
-                format!("task {} FAILED while the connector says {said}: {why}", task.id),
+                format!(
+                    "task {} FAILED while the connector says {said}: {why}",
+                    task.id
+                ),
             )
             .expected("every task RUNNING")
             .to_do(restart),

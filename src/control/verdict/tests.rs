@@ -1,175 +1,235 @@
 //! The table of verdicts.
 
 use super::{Situation, judge};
-use crate::control::document::{Actor, Stage, State, Trouble, Word};
+use crate::control::document::{Actor, Doing, Trouble, Verdict, Word};
+use crate::generation::Stage;
+use crate::job::{ShownGeneration, Wait};
+use crate::promote::Criterion;
 
-fn running(state: State) -> Situation<'static> {
-    Situation {
-        stage: Stage::Running,
-        failure: None,
-        state,
-        partitions: (0, 4),
-        phase: "reading the snapshot, 0 of 4 partitions at end",
-        unsafe_reads: 0,
-        late_reads: 0,
-        rule_off: false,
-        ends_when_idle: false,
-        troubles: &[],
+/// A situation that owns its parts.
+struct Case {
+    doing: Doing,
+    failure: Option<&'static str>,
+    generations: Vec<ShownGeneration>,
+    rule_off: bool,
+    troubles: Vec<Trouble>,
+    unmet: bool,
+}
+
+fn generation(stage: Stage) -> ShownGeneration {
+    let mut one = ShownGeneration::default();
+    one.state.id = "g1".to_owned();
+    one.state.stage = stage;
+    one
+}
+
+fn waiting(stage: Stage, text: &str, person: bool) -> ShownGeneration {
+    let wait = Wait {
+        text: text.to_owned(),
+        person,
+        command: person.then(|| "headwater generation finish g1".to_owned()),
+        leave_alone: true,
+    };
+    let waits = Some(wait);
+    ShownGeneration {
+        waits,
+        ..generation(stage)
     }
+}
+
+fn case(generations: Vec<ShownGeneration>) -> Case {
+    Case {
+        doing: Doing::Running,
+        failure: None,
+        generations,
+        rule_off: false,
+        troubles: Vec::new(),
+        unmet: false,
+    }
+}
+
+fn said(case: &Case) -> Verdict {
+    let criterion = Criterion {
+        name: "live_lag".to_owned(),
+        required: "at most 5000 ms".to_owned(),
+        actual: "9 s".to_owned(),
+        met: !case.unmet,
+        remedy: case.unmet.then(|| "wait".to_owned()),
+    };
+    judge(&Situation {
+        doing: case.doing,
+        failure: case.failure,
+        generations: &case.generations,
+        rule_off: case.rule_off,
+        troubles: &case.troubles,
+        criteria: &|_| vec![criterion.clone()],
+    })
 }
 
 /// What is said: the word, who acts, whether a command is named, whether it may be left alone.
 type Said = (Word, Actor, bool, bool);
 
+fn expect(index: usize, case: &Case, expected: Said, part: &str) {
+    let verdict = said(case);
+    let command = verdict.command.is_some();
+    let found = (verdict.word, verdict.acts, command, verdict.leave_alone);
+    assert_eq!(found, expected, "row {index}: {}", verdict.text);
+    assert!(verdict.text.contains(part), "row {index}: {}", verdict.text);
+}
+
 #[test]
-fn every_situation_has_its_verdict() {
-    let away = [Trouble {
-        who: "the target".to_owned(),
-        what: "database is locked\nmore".to_owned(),
-    }];
-    let with = |change: &dyn Fn(&mut Situation<'_>), state| {
-        let mut now = running(state);
-        change(&mut now);
-        let verdict = judge(&now);
-        let said: Said = (
-            verdict.word,
-            verdict.acts,
-            verdict.command.is_some(),
-            verdict.leave_alone,
-        );
-        (said, verdict.text)
+fn a_generation_says_what_it_waits_for_or_where_it_stands() {
+    use Actor::{Job, Nobody, Person};
+    let unmet = Case {
+        unmet: true,
+        ..case(vec![generation(Stage::Ready)])
     };
-    let same: &dyn Fn(&mut Situation<'_>) = &|_| {};
-    let table: &[(State, &dyn Fn(&mut Situation<'_>), Said, &str)] = &[
+    let two = vec![
+        generation(Stage::Promoted),
+        waiting(Stage::TopicConsumed, "m[2], 18,201 records", false),
+    ];
+    let mut late_promoted = generation(Stage::Promoted);
+    late_promoted.state.late_reads = 3;
+    let both = vec![generation(Stage::Promoted), generation(Stage::Ready)];
+    let over = vec![generation(Stage::Superseded), generation(Stage::Promoted)];
+    let rows: Vec<(Case, Said, &str)> = vec![
         (
-            State::Open,
-            same,
-            (Word::NotReady, Actor::Person, false, true),
-            "no READ has come",
+            case(vec![waiting(Stage::Open, "end it", true)]),
+            (Word::NotReady, Person, true, true),
+            "end it",
         ),
         (
-            State::Reading,
-            same,
-            (Word::NotReady, Actor::Person, true, true),
-            "0 of 4 partitions",
+            case(two),
+            (Word::NotReady, Job, false, true),
+            "g1: m[2], 18,201",
         ),
         (
-            State::Reading,
-            &|now| now.partitions = (4, 4),
-            (Word::NotReady, Actor::Job, false, true),
-            "read to its end",
-        ),
-        (
-            State::Reading,
-            &|now| now.ends_when_idle = true,
-            (Word::NotReady, Actor::Job, false, true),
-            "no topic delivers",
-        ),
-        (
-            State::TopicConsumed,
-            &|now| now.phase = "catching up, 1 of 2 partitions there",
-            (Word::NotReady, Actor::Job, false, true),
-            "1 of 2",
-        ),
-        (
-            State::CaughtUp,
-            same,
-            (Word::CaughtUp, Actor::Nobody, false, true),
+            case(vec![generation(Stage::CaughtUp)]),
+            (Word::CaughtUp, Nobody, false, true),
             "every READ",
         ),
         (
-            State::CaughtUp,
-            &|now| now.unsafe_reads = 1,
-            (Word::Unsafe, Actor::Person, false, false),
-            "1 READs may be stale",
+            case(vec![generation(Stage::Ready)]),
+            (Word::Promotable, Person, true, true),
+            "g1 is ready",
+        ),
+        (unmet, (Word::Ready, Person, false, true), "`live_lag`"),
+        (case(both), (Word::Promotable, Person, true, true), "ready"),
+        (
+            case(over),
+            (Word::Promoted, Nobody, false, true),
+            "promoted",
         ),
         (
-            State::CaughtUp,
-            &|now| now.late_reads = 2,
-            (Word::Spoiled, Actor::Person, false, false),
-            "2 READs came behind",
+            case(vec![late_promoted]),
+            (Word::Promoted, Nobody, false, true),
+            "mutations go on",
         ),
         (
-            State::CaughtUp,
-            &|now| now.rule_off = true,
-            (Word::Unsafe, Actor::Person, false, false),
-            "--without-markers",
+            case(vec![generation(Stage::Aborted)]),
+            (Word::Aborted, Person, true, true),
+            "given up",
         ),
+        (case(vec![]), (Word::NotReady, Person, true, true), "open"),
         (
-            State::Open,
-            &|now| now.stage = Stage::Starting,
-            (Word::Starting, Actor::Job, false, true),
+            case(vec![generation(Stage::Open)]),
+            (Word::NotReady, Job, false, true),
+            "open",
+        ),
+    ];
+    for (index, (case, said, part)) in rows.iter().enumerate() {
+        expect(index, case, *said, part);
+    }
+}
+
+#[test]
+fn what_is_lost_comes_before_what_is_reached() {
+    use Actor::{Job, Person};
+    let bad = |stage, unsafe_reads, late_reads| {
+        let mut one = generation(stage);
+        one.state.unsafe_reads = unsafe_reads;
+        one.state.late_reads = late_reads;
+        case(vec![one])
+    };
+    let doing = |doing, case| Case { doing, ..case };
+    let failed = Case {
+        failure: Some("the key differs"),
+        ..doing(Doing::Failed, bad(Stage::CaughtUp, 1, 0))
+    };
+    let off = Case {
+        rule_off: true,
+        ..bad(Stage::Ready, 0, 0)
+    };
+    let never = (Word::Unsafe, Person, false, false);
+    let spoilt = (Word::Spoiled, Person, false, false);
+    let rows: Vec<(Case, Said, &str)> = vec![
+        (bad(Stage::Ready, 1, 0), never, "1 READs may be stale"),
+        (bad(Stage::Promoted, 1, 0), never, "1 READs may be stale"),
+        (bad(Stage::Unsafe, 0, 0), never, "forgotten"),
+        (bad(Stage::Ready, 0, 2), spoilt, "2 READs came behind"),
+        (bad(Stage::Open, 0, 2), spoilt, "2 READs came behind"),
+        (off, never, "--without-markers"),
+        (failed, (Word::Failed, Person, false, false), "key differs"),
+        (
+            doing(Doing::Starting, bad(Stage::Open, 0, 0)),
+            (Word::Starting, Job, false, true),
             "peers",
         ),
         (
-            State::Reading,
-            &|now| now.stage = Stage::Stopping,
-            (Word::Stopping, Actor::Job, false, true),
+            doing(Doing::Stopping, bad(Stage::Open, 0, 0)),
+            (Word::Stopping, Job, false, true),
             "last checkpoint",
         ),
         (
-            State::CaughtUp,
-            &|now| {
-                now.stage = Stage::Failed;
-                now.failure = Some("the key differs");
-            },
-            (Word::Failed, Actor::Person, false, false),
-            "the key differs",
-        ),
-        (
-            State::CaughtUp,
-            &|now| {
-                now.stage = Stage::Stopping;
-                now.unsafe_reads = 7;
-            },
-            (Word::Unsafe, Actor::Person, false, false),
+            doing(Doing::Stopping, bad(Stage::CaughtUp, 7, 0)),
+            never,
             "7 READs",
         ),
         (
-            State::Unsafe,
-            same,
-            (Word::Unsafe, Actor::Person, false, false),
-            "",
+            bad(Stage::Superseded, 7, 7),
+            (Word::NotReady, Person, true, true),
+            "Open one",
         ),
     ];
-    for (index, (state, change, said, part)) in table.iter().enumerate() {
-        let (found, text) = with(change, *state);
-        assert_eq!(found, *said, "row {index}: {text}");
-        assert!(text.contains(part), "row {index}: {text}");
+    for (index, (case, said, part)) in rows.iter().enumerate() {
+        expect(index, case, *said, part);
     }
-    for (state, word) in [
-        (State::Reading, Word::NotReady),
-        (State::CaughtUp, Word::CaughtUp),
+}
+
+#[test]
+fn in_trouble_nothing_is_promotable() {
+    for (stage, word) in [
+        (Stage::Open, Word::NotReady),
+        (Stage::CaughtUp, Word::CaughtUp),
+        (Stage::Ready, Word::Ready),
+        (Stage::Promoted, Word::Promoted),
     ] {
-        let mut now = running(state);
-        now.troubles = &away;
-        let verdict = judge(&now);
+        let mut now = case(vec![generation(stage)]);
+        now.troubles.push(Trouble {
+            who: "the target".to_owned(),
+            what: "database is locked\nmore".to_owned(),
+        });
+        let verdict = said(&now);
         assert_eq!((verdict.word, verdict.leave_alone), (word, false));
-        assert!(
-            verdict.text.ends_with("the target: database is locked"),
-            "{}",
-            verdict.text
-        );
+        let text = &verdict.text;
+        assert!(text.ends_with("the target: database is locked"), "{text}");
     }
 }
 
 #[test]
 fn the_line_says_what_who_and_whether_to_stay() {
-    let reading = judge(&running(State::Reading));
+    let reading = said(&case(vec![waiting(Stage::Open, "0 of 4 at end", true)]));
     assert_eq!(
         reading.line(),
-        "NOT READY: reading the snapshot, 0 of 4 partitions at end; when the snapshot is complete, \
-         end it. DO: headwater end-snapshot – It can be left alone."
+        "NOT PROMOTABLE: 0 of 4 at end. DO: headwater generation finish g1 – It can be left alone."
     );
-    let done = judge(&running(State::CaughtUp)).line();
+    let done = said(&case(vec![generation(Stage::CaughtUp)])).line();
     assert!(done.starts_with("CAUGHT UP: every READ"), "{done}");
     assert!(done.ends_with("Nothing to do. It can be left alone."));
-    let mut sick = running(State::Reading);
-    sick.unsafe_reads = 1_000;
-    let sick = judge(&sick).line();
+    let mut sick = generation(Stage::Open);
+    sick.state.unsafe_reads = 1_000;
+    let sick = said(&case(vec![sick])).line();
     assert!(sick.starts_with("UNSAFE: 1,000 READs"), "{sick}");
-    assert!(
-        sick.ends_with("A person must act. Do not leave it alone."),
-        "{sick}"
-    );
+    let end = "A person must act. Do not leave it alone.";
+    assert!(sick.ends_with(end), "{sick}");
 }
