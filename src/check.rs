@@ -34,10 +34,12 @@ use crate::cli::{self, CheckArgs};
 use crate::config::Config;
 use crate::decode::DecodeSettings;
 use crate::error::Error;
+use crate::guard::margin_ms;
 use crate::run::{partitions, settings, topics};
 use crate::source_database::wall_ms;
 use crate::table::Table;
 use crate::topic::Topics;
+use std::time::Duration;
 
 /// Runs the verb.
 ///
@@ -76,7 +78,8 @@ fn look(config: &Config) -> Result<(Facts, Around), Error> {
     let mut sampler = sample::Sampler::new(&*topics, &tables, decode);
     let ranges = sampler.ranges();
     // A topic that cannot be asked is told of by its sample.
-    let start = match ranges.values().all(Result::is_ok) {
+    let known = ranges.values().all(Result::is_ok);
+    let start = match known {
         true => partitions(&*topics, &tables, config),
         false => Ok(crate::job::Partitions::default()),
     };
@@ -90,11 +93,12 @@ fn look(config: &Config) -> Result<(Facts, Around), Error> {
         let mut of = sampled.iter().filter(|one| one.topic == topic);
         of.all(|one| one.ranges.is_ok())
     };
-    let around = around::look(config, &tables, &*topics, &readable);
+    let asked = start.as_ref().ok().filter(|_| known);
+    let around = around::look(config, &tables, &*topics, asked, &readable);
     let facts = Facts {
         shapes,
         columns,
-        margin: config.retention.start_margin,
+        margin: Duration::from_millis(margin_ms(config)),
         now_ms: wall_ms(),
         start: start.map(drop),
         target,

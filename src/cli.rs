@@ -7,7 +7,9 @@ mod args;
 mod rows;
 mod verbs;
 
-pub use rows::{QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via};
+pub use rows::{
+    ExplainArgs, QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via,
+};
 pub use verbs::{config, note, report, say};
 
 use crate::config::{Init, Origin};
@@ -44,6 +46,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Say how the job does.
     Status(StatusArgs),
+    /// Say what becomes of a READ of a key.
+    Explain(ExplainArgs),
     /// Wait until the job has caught up.
     WaitReady(WaitReadyArgs),
 }

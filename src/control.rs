@@ -14,8 +14,10 @@
 //! It cannot encrypt: on an address that others reach, put a proxy with TLS before it.
 
 mod ask;
+pub mod dashboard;
 mod derive;
 pub mod document;
+mod explain;
 mod human;
 mod listen;
 mod metrics;
@@ -25,6 +27,7 @@ mod verbs;
 mod verdict;
 mod view;
 
+pub use explain::{Told, ask_explain};
 pub use human::text;
 pub use listen::{Address, Listen};
 pub use verbs::{status, wait_ready};
@@ -241,6 +244,11 @@ impl Shared {
         saved
             .map(|(saved, at_ms)| view::checkpoint(saved, Some(*at_ms)))
             .collect()
+    }
+
+    /// The job, while it runs. Not to be held across a wait.
+    fn running(&self) -> Option<Arc<Job>> {
+        lock(&self.live).as_ref()?.job.upgrade()
     }
 
     /// Asks for a clean stop; false when there is nothing to stop yet.

@@ -14,6 +14,7 @@ pub mod growth;
 pub mod kafka;
 pub mod memory;
 pub mod mixed;
+pub mod names;
 pub mod partitioner;
 pub mod resume;
 mod sticky;
@@ -24,6 +25,9 @@ use std::sync::Arc;
 /// The header that ends a partition of a snapshot topic: null key, null value, and as its value the
 /// id of the generation.
 pub const END_HEADER: &str = "headwater.end";
+
+/// The header by which Debezium tells the starts of a connector's task apart.
+pub const RUN_HEADER: &str = "__debezium.context.runId";
 
 /// A record as the log holds it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +42,8 @@ pub struct RawRecord<'a> {
     pub value: Option<&'a [u8]>,
     /// The value of its [`END_HEADER`], if it has one.
     pub end_of_snapshot: Option<&'a [u8]>,
+    /// The value of its [`RUN_HEADER`], where that was asked for; see [`Reader::want_runs`].
+    pub run_id: Option<&'a [u8]>,
 }
 
 /// One partition that a reader reads, and from where.
@@ -194,6 +200,9 @@ pub trait Reader {
     fn freeze(&mut self, index: usize, end: u64) {
         let _ = (index, end);
     }
+
+    /// Asks for [`RawRecord::run_id`], which costs a look at the headers of every record.
+    fn want_runs(&mut self) {}
 
     /// What is wrong just now without being an error, in words: no broker answers, say.
     fn trouble(&self) -> Option<String> {

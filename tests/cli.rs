@@ -167,10 +167,11 @@ fn init_from_a_connector_writes_what_config_reads() {
     assert!(out.contains("mutations = \"app.public.hello\""), "{out}");
     let (_, err) = ends(at, &init, 2);
     assert!(err.contains("headwater.toml exists already"), "{err}");
-    let (_, err) = ends(at, &[&from[..], &["nobody"]].concat(), 2);
+    let (_, err) = ends(at, &[&from[..], &["nobody", "-c", "x.toml"]].concat(), 2);
     assert!(err.contains("there is no connector `nobody`"), "{err}");
-    let gone = ["init", "--connect", "ftp://x", "--connector", "app"];
-    ends(at, &gone, 2);
+    let strange = ["init", "--connect", "ftp://x", "--connector", "app"];
+    ends(at, &[&strange[..], &["-c", "x.toml"]].concat(), 2);
+    assert!(!at.join("x.toml").exists(), "nothing is half-written");
 }
 
 #[test]

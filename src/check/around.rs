@@ -10,13 +10,16 @@ use super::kept::{self, Need};
 use super::lint::{Lint, lint};
 use super::times;
 use crate::config::Config;
-use crate::config::choices::{KeepMarkers, Unavailable};
+use crate::config::choices::Unavailable;
 use crate::connector::{Connector, ask};
 use crate::error::Error;
 use crate::error::ErrorKind::Usage;
-use crate::job::topic_names;
+use crate::guard::{fresh, margin_ms};
+use crate::job::{Partitions, topic_names};
+use crate::source_database::wall_ms;
 use crate::table::{Role, Table};
 use crate::topic::{TopicSettings, Topics};
+use std::time::Duration;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Around {
     pub settings: Vec<(Role, String, Result<TopicSettings, Error>)>,
     /// How long they must keep.
     pub need: Need,
+    /// What a first start says or refuses beside them; nothing when starts are not known.
+    pub guard: Option<Result<Vec<String>, Error>>,
     /// Partition counts of `source.notifications` and `source.heartbeat`.
     pub side_topics: Vec<(&'static str, String, Result<u32, Error>)>,
     /// Connectors of the worker; nothing when `source.connect` is not set.
@@ -41,11 +46,13 @@ pub struct Around {
     pub database: Option<Result<Database, Error>>,
 }
 
-/// Asks whom the configuration names. `readable` says which topics are worth asking about.
+/// Asks whom the configuration names. `start` is where mutations are read from, if that is known;
+/// `readable` says which topics are worth asking about.
 pub(super) fn look(
     config: &Config,
     tables: &[Table],
     topics: &dyn Topics,
+    start: Option<&Partitions>,
     readable: &dyn Fn(&str) -> bool,
 ) -> Around {
     let mut settings = Vec::new();
@@ -79,21 +86,19 @@ pub(super) fn look(
     let known = connectors.as_ref().and_then(|all| all.as_ref().ok());
     let live = known.and_then(|all| all.iter().find(|one| Some(&one.name) == named[0].as_ref()));
     let retention = &config.retention;
-    let (rebuild, rebuild_key) = match retention.keep_markers {
-        KeepMarkers::UntilReady => (
-            retention.rebuild_alarm_after,
-            "retention.rebuild_alarm_after",
-        ),
-        KeepMarkers::Ttl => (retention.ttl, "retention.ttl"),
-    };
+    let guard = start.map(|start| {
+        let fresh = fresh::look(topics, tables, config, start, wall_ms());
+        fresh.map(|fresh| fresh.notes)
+    });
     Around {
         tables: tables.to_vec(),
         settings,
         need: Need {
-            margin: retention.start_margin,
-            rebuild,
-            rebuild_key,
+            margin: Duration::from_millis(margin_ms(config)),
+            rebuild: retention.rebuild_alarm_after,
+            rebuild_key: "retention.rebuild_alarm_after",
         },
+        guard,
         side_topics,
         database: database::look(config, tables, live),
         connectors,
@@ -113,6 +118,19 @@ pub(super) fn judge(around: &Around, findings: &mut Vec<Finding>) {
                 "how long it keeps its records cannot be asked",
                 &[error.text.lines().next().unwrap_or_default()],
             )),
+        }
+    }
+    match &around.guard {
+        None => {}
+        // Compaction is refused by both: told once, for every topic that has it.
+        Some(Err(_))
+            if findings
+                .iter()
+                .any(|one| one.found.starts_with("compacted")) => {}
+        Some(Err(error)) => findings.push(Finding::error("start", error)),
+        Some(Ok(notes)) => {
+            let others = notes.iter().filter(|note| !note.contains("(retention.ms)"));
+            findings.extend(others.map(|note| Finding::warning("start", note.as_str(), &[])));
         }
     }
     for side in &around.side_topics {

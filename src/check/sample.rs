@@ -15,7 +15,6 @@ use crate::topic::{Assignment, OffsetRange, RawRecord, Topics, Waker};
 use crossbeam_channel::bounded;
 use headwater_operators::fingerprint::Fingerprinter;
 use headwater_operators::record::Op;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -112,15 +111,13 @@ impl Sampled {
     }
 
     /// Takes note of the times of a row.
-    fn row_times(&mut self, from: &Assignment, raw: &RawRecord<'_>, read_time_ms: u64) {
-        let source_ms = match raw.value.and_then(source_ms) {
-            None if read_time_ms > 0 => i64::try_from(read_time_ms).ok(),
-            found => found,
-        };
+    fn row_times(&mut self, from: &Assignment, raw: &RawRecord<'_>, times: [i64; 2]) {
+        let [read_ms, source_ms] = times.map(|ms| (ms > 0).then_some(ms));
+        let source_ms = source_ms.or(read_ms);
         let newest = &mut self.times.newest_source_ms;
         *newest = (*newest).max(source_ms);
         if self.role == Role::Snapshot
-            && let Some(read_ms) = i64::try_from(read_time_ms).ok().filter(|ms| *ms > 0)
+            && let Some(read_ms) = read_ms
         {
             let oldest = self.times.oldest_read_ms.get_or_insert(read_ms);
             *oldest = (*oldest).min(read_ms);
@@ -381,9 +378,12 @@ impl<'t> Sampler<'t> {
                 key,
                 value,
                 read_time_ms,
+                source_ms,
+                ..
             }) => {
                 sampled.rows += 1;
-                sampled.row_times(from, raw, read_time_ms);
+                let read_ms = i64::try_from(read_time_ms).unwrap_or(0);
+                sampled.row_times(from, raw, [read_ms, source_ms]);
                 if op != Op::Delete {
                     columns::add(&mut self.columns, table, sampled.role, value);
                 }
@@ -415,27 +415,6 @@ impl<'t> Sampler<'t> {
             }
         }
     }
-}
-
-/// The time of the change at the source, in an envelope or a flattened row.
-fn source_ms(value: &[u8]) -> Option<i64> {
-    #[derive(Default, Deserialize)]
-    struct Source {
-        ts_ms: Option<i64>,
-    }
-    #[derive(Deserialize)]
-    struct Row {
-        source: Option<Source>,
-        #[serde(rename = "__source_ts_ms")]
-        flat_ms: Option<i64>,
-        payload: Option<Box<Row>>,
-    }
-    let whole: Row = serde_json::from_slice(value).ok()?;
-    let row = match whole.payload {
-        Some(payload) => *payload,
-        None => whole,
-    };
-    row.source.and_then(|source| source.ts_ms).or(row.flat_ms)
 }
 
 /// What may still be kept of a topic.

@@ -57,6 +57,9 @@ enum Verb {
     /// Say how the job does: the verdict first
     #[command(after_help = EXIT_CODES)]
     Status(Status),
+    /// Say what is remembered of a key, and what becomes of a READ of it
+    #[command(after_help = EXIT_CODES)]
+    Explain(rows::Explain),
     /// Wait until the job has caught up
     #[command(after_help = EXIT_CODES)]
     WaitReady(WaitReady),
@@ -296,6 +299,7 @@ impl Cli {
                 origin: status.source.origin(),
                 json: status.json,
             }),
+            Verb::Explain(explain) => Command::Explain(explain.command()),
             Verb::WaitReady(wait) => Command::WaitReady(WaitReadyArgs {
                 origin: wait.source.origin(),
                 timeout: wait.timeout,

@@ -68,22 +68,29 @@ impl Asker {
     /// # Errors
     /// Of usage: the token is not taken, or another job answers. Failed: what answers is no job.
     pub(super) fn status(&self) -> Result<Answer, Error> {
+        match self.get("/v1/status") {
+            Ok((code, body)) => self.read(code, &body),
+            Err(why) => Ok(Answer::Away(why)),
+        }
+    }
+
+    /// Asks for a path: the code and the text, or in words why nobody answers.
+    pub(super) fn get(&self, path: &str) -> Result<(u16, String), String> {
         let address = &self.address;
-        let mut request = self.agent.get(format!("http://{address}/v1/status"));
+        let mut request = self.agent.get(format!("http://{address}{path}"));
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         let mut response = match request.call() {
             Ok(response) => response,
-            Err(error) => return Ok(Answer::Away(format!("{address} does not answer: {error}"))),
+            Err(error) => return Err(format!("{address} does not answer: {error}")),
         };
         let code = response.status().as_u16();
         let body = response.body_mut().with_config().limit(BYTES_MAX);
-        let body = match body.read_to_string() {
-            Ok(body) => body,
-            Err(error) => return Ok(Answer::Away(format!("{address} broke off: {error}"))),
-        };
-        self.read(code, &body)
+        match body.read_to_string() {
+            Ok(body) => Ok((code, body)),
+            Err(error) => Err(format!("{address} broke off: {error}")),
+        }
     }
 
     fn read(&self, code: u16, body: &str) -> Result<Answer, Error> {

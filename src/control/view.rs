@@ -246,7 +246,7 @@ fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
     if !shown.generations.is_empty() {
         return notes;
     }
-    if shown.evidence.as_deref() == Some("assumed") {
+    if shown.evidence.as_deref() == Some("quiet") {
         notes.push("the end of the snapshot was assumed, as no topic delivered".to_owned());
     }
     if shown.caught_up {
@@ -349,7 +349,7 @@ mod tests {
         };
         let seen = seen(|shown| {
             shown.caught_up = true;
-            shown.evidence = Some("assumed".to_owned());
+            shown.evidence = Some("quiet".to_owned());
         });
         let notes = running(&facts, &seen, 0).not_proven;
         assert_eq!(notes.len(), 3, "{notes:?}");

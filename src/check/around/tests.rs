@@ -23,6 +23,7 @@ fn around() -> Around {
             rebuild: Duration::from_secs(3_600),
             rebuild_key: "retention.rebuild_alarm_after",
         },
+        guard: None,
         side_topics: Vec::new(),
         connectors: None,
         named: [None, None],
@@ -64,13 +65,18 @@ fn what_cannot_be_asked_is_a_finding_of_its_own() {
             Err(Error::usage("no topic beats")),
         ),
     ];
+    around.guard = Some(Err(Error::refused("the ttl is below the budget")));
     around.connectors = Some(Err(Error::failed("no worker")));
     around.database = Some(Err(Error::failed("no database")));
     let all = found(&around);
     let levels: Vec<Level> = all.iter().map(|one| one.level).collect();
     use Level::{Error as Bad, Ok as Good, Warning};
-    assert_eq!(levels, [Warning, Good, Bad, Warning, Bad, Bad], "{all:#?}");
-    assert_eq!(all[2].exit_code, 2);
+    assert_eq!(
+        levels,
+        [Warning, Good, Bad, Bad, Warning, Bad, Bad],
+        "{all:#?}"
+    );
+    assert_eq!((all[2].exit_code, all[3].exit_code), (4, 2));
 }
 
 /// Answers requests by their path; gives the address.
@@ -123,7 +129,7 @@ fn asked(url: &str) -> Vec<Finding> {
     let config = Config::parse("test", &text, &[]).expect("it loads").config;
     let topics = MemoryTopics::default();
     topics.create("snap_g1.notifications", 1);
-    found(&look(&config, &config.tables(), &topics, &|_| false))
+    found(&look(&config, &config.tables(), &topics, None, &|_| false))
 }
 
 #[test]
