@@ -8,6 +8,7 @@ mod case;
 mod durable;
 mod order;
 mod pending;
+mod preflight;
 mod runner;
 mod target;
 
@@ -245,6 +246,21 @@ fn a_snapshot_that_has_ended_stays_ended() {
     case.steps.push(serde_json::json!({"do": "end_batch"}));
     assert!(ended, "its notifications were replaced");
     check(&case).expect("ready");
+}
+
+/// B54: the preflight names the column, and only when it is there.
+#[test]
+fn a_column_of_reads_alone_is_named() {
+    let mut case = own("B54");
+    check(&case).expect("it is named");
+    for step in &mut case.steps {
+        let after = step
+            .pointer_mut("/v/after")
+            .and_then(|row| row.as_object_mut());
+        after.expect("a row").remove("shout");
+    }
+    case.runs[0].table = None;
+    check(&case).expect_err("there is none to name");
 }
 
 /// A job that is stopped is down: it takes no step until it is started.
