@@ -176,7 +176,11 @@ fn events(
     panel: &Arc<Panel>,
 ) -> Result<Option<Arc<Events>>, Error> {
     // The others need not even be able to follow its secrets.
-    let place = if first { Place::of(terms.config)? } else { None };
+    let place = if first {
+        Place::of(terms.config)?
+    } else {
+        None
+    };
     let Some(place) = place else {
         return Ok(None);
     };
