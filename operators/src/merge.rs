@@ -125,11 +125,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
                 } else {
                     let data = capability.retain_least(0).expect("a READ has a tick");
                     let progress = capability.retain_least(1).expect("a READ has a tick");
-                    state.hold(Held {
-                        data,
-                        _progress: progress,
-                        records: std::mem::take(records),
-                    });
+                    state.hold(data, progress, std::mem::take(records));
                 }
             });
             if state.work() {
@@ -258,9 +254,13 @@ impl<M: MarkerStore> Merge<M> {
         self.held.is_empty() && self.log.settled(tick)
     }
 
-    fn hold(&mut self, held: Held) {
-        self.counters.borrow_mut().reads_held += held.records.len() as u64;
-        self.held.push_back(held);
+    fn hold(&mut self, data: Capability<u64>, progress: Capability<u64>, records: Records) {
+        self.counters.borrow_mut().reads_held += records.len() as u64;
+        self.held.push_back(Held {
+            data,
+            _progress: progress,
+            records,
+        });
     }
 
     /// Decides the held READs whose tick has passed, in order of arrival.

@@ -1,8 +1,8 @@
 //! The threads that collect evidence, and the desk between them and worker 0.
 //!
-//! Invariant: `seen`, `watch` and `want_cutoff` copy under a lock that no thread holds while it asks
-//! or reads. The threads end by themselves when the collector is dropped, each after the question
-//! that it is at; nobody waits for them.
+//! Invariant: `seen`, `watch` and `want_cutoff` copy under a lock that no thread holds while it
+//! asks or reads. The threads end by themselves when the collector is dropped, each after the
+//! question that it is at; nobody waits for them.
 //!
 //! It cannot be asked for more than the last state of each thing: there is no history.
 

@@ -1,8 +1,8 @@
 //! READs that must not be written as truth: in `quarantine.<incarnation>.<worker>.jsonl`, or the
 //! same lines in a Kafka topic, each with the key `TOPIC[PARTITION]@OFFSET`.
 //!
-//! Invariant: every quarantined record is there, durable, before its ticket is; nothing is folded. A
-//! record may stand there twice after a failure; topic, partition and offset tell.
+//! Invariant: every quarantined record is there, durable, before its ticket is; nothing is folded.
+//! A record may stand there twice after a failure; topic, partition and offset tell.
 //!
 //! It cannot put a record back.
 
