@@ -4,9 +4,11 @@
 //! 2 before anything was opened.
 
 mod args;
+mod generation;
 mod rows;
 mod verbs;
 
+pub use generation::{GenerationArgs, GenerationVerb, OpenArgs, Tune, TuneArgs};
 pub use rows::{QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via};
 pub use verbs::{config, init, note, report, say};
 
@@ -43,8 +45,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Say how the job does.
     Status(StatusArgs),
-    /// Wait until the job has caught up.
+    /// Wait until a generation is ready.
     WaitReady(WaitReadyArgs),
+    /// Open, end, give up, promote generations; pause and throttle READs.
+    Generation(GenerationArgs),
+    /// Set a limit of a running job.
+    Tune(TuneArgs),
 }
 
 /// `headwater run`.
@@ -149,6 +155,8 @@ pub struct WaitReadyArgs {
     pub origin: Origin,
     /// For how long.
     pub timeout: Duration,
+    /// The generation; by default all that go on.
+    pub generation: Option<String>,
 }
 
 /// `headwater init`.

@@ -23,6 +23,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Quarantine(args) => headwater::quarantine::quarantine(&args),
         Command::Status(args) => headwater::control::status(&args),
         Command::WaitReady(args) => headwater::control::wait_ready(&args),
+        Command::Generation(args) => headwater::control::generation(&args),
+        Command::Tune(args) => headwater::control::tune(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

@@ -109,13 +109,16 @@ section! {
     /// Checked at the moment of promotion, not before.
     pub struct PromoteConfig {
         /// connect_offsets > ordered > counted > operator_said > quiet
-        source_finished: SourceFinished = SourceFinished::Counted, Later;
+        source_finished: SourceFinished = SourceFinished::Counted, Built;
         /// live_offsets > delivered > seen > unproven
-        caught_up: CaughtUp = CaughtUp::Seen, Later;
+        caught_up: CaughtUp = CaughtUp::Seen, Built;
         /// How far behind the live stream may be.
-        live_lag_max: Duration = Duration::from_secs(5), Later;
-        /// A command that swaps the view or alias.
-        hook: Option<Vec<String>> = None, Later;
+        live_lag_max: Duration = Duration::from_secs(5), Built;
+        /// A command that swaps the view or alias. It may be run again with the same
+        /// HEADWATER_PROMOTION_ID, and must then do the same thing.
+        hook: Option<Vec<String>> = None, Built;
+        /// How long it may take; then it is killed, and the generation is not promoted.
+        hook_timeout: Duration = MINUTE, Built;
     }
 }
 

@@ -7,13 +7,13 @@
 use super::document::{CheckpointList, Doing, Status, VERSION};
 use super::listen::{Address, host_of, is_loopback};
 use super::token::Token;
-use super::{Shared, metrics};
+use super::{Shared, metrics, promotion, report, requests};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct Access {
 
 /// All paths.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    // Later: /v1/generations, /v1/promotable, /v1/retention, /v1/explain, and the page at /.
+    // Later: /v1/explain, and the page at /.
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -40,6 +40,14 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/status.schema.json", get(schema))
         .route("/v1/checkpoints", get(checkpoints))
+        .route("/v1/generations", get(requests::list).post(requests::open))
+        .route("/v1/generations/{id}", get(requests::one))
+        .route("/v1/generations/{id}/report", get(report::report))
+        .route("/v1/generations/{id}/{verb}", post(requests::act))
+        .route("/v1/promotable", get(promotion::promotable))
+        .route("/v1/reads", post(requests::reads))
+        .route("/v1/retention", put(requests::ttl).post(requests::ttl))
+        .route("/v1/limits", post(requests::limits))
         .route("/v1/stop", post(stop))
         .fallback(nothing)
         .method_not_allowed_fallback(not_this_way)
@@ -196,11 +204,11 @@ fn json_type() -> [(HeaderName, HeaderValue); 1] {
     [(header::CONTENT_TYPE, kind)]
 }
 
-fn refused(code: StatusCode, error: &str) -> Response {
+pub(super) fn refused(code: StatusCode, error: &str) -> Response {
     json(code, &Refused { error })
 }
 
-fn json(code: StatusCode, body: &impl Serialize) -> Response {
+pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let mut text = serde_json::to_vec_pretty(body).expect("plain data");
     text.push(b'\n');
     (code, json_type(), text).into_response()

@@ -54,6 +54,8 @@ pub struct Facts {
     pub rebuild_alarm_after_ms: Option<u64>,
     /// What promotion asks for.
     pub promote: promote::Terms,
+    /// What a promotion runs.
+    pub hook: Option<promote::hook::Hook>,
 }
 
 /// What a process sees of its running job.

@@ -6,6 +6,7 @@ use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
 use crate::job::{Finish, Settings};
 use crate::promote::Terms;
+use crate::promote::hook::Hook;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -71,6 +72,13 @@ pub fn promote(config: &Config) -> Terms {
         live_lag_max_ms: ms(promote.live_lag_max),
         ghosts_possible: config.sink.target_not_empty == choices::TargetNotEmpty::Accept,
     }
+}
+
+/// What a promotion runs.
+pub fn hook(config: &Config) -> Option<Hook> {
+    let argv = config.promote.hook.clone()?;
+    let timeout = config.promote.hook_timeout;
+    Some(Hook { argv, timeout })
 }
 
 /// What names the target, without secrets: another one needs another job.
