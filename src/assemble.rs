@@ -7,18 +7,24 @@
 
 use crate::begin::{self, Terms};
 use crate::checkpoint::{self, Checkpoints, Manifest};
-use crate::clock::Continued;
+use crate::clock::{Continued, WallClock};
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::{Events, Place};
+use crate::generation::Sources;
+use crate::generation::witness::Witness;
+use crate::highs::Highs;
 use crate::job::{Job, MakeOutlet, Panel, Settings};
 use crate::key::KeyGate;
 use crate::lease::Lease;
-use crate::run::FIRST_GENERATION;
+use crate::run::{self, FIRST_GENERATION};
 use crate::sink::queue::{self, QueueOptions, SinkQueue, SinkWatch};
 use crate::sink::replay::Replay;
 use crate::sink::{Applied, Sink};
 use crate::topic::Topics;
+use crate::topic::names::TopicNames;
 use headwater_operators::record::Records;
+use headwater_operators::retention::KeepMarkers;
 use headwater_operators::sink::Outlet;
 use headwater_operators::time::Clock;
 use std::path::{Path, PathBuf};
@@ -46,6 +52,12 @@ pub struct How {
     pub settings: Settings,
     /// Whether checkpoints are taken.
     pub keeps: bool,
+    /// Where evidence of the first generation comes from.
+    pub sources: Sources,
+    /// What is seen outside, at process 0.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// How long topics are, at process 0.
+    pub highs: Option<Arc<Highs>>,
 }
 
 /// Makes the job, and what watches its target.
@@ -70,17 +82,22 @@ pub fn assemble(
         usize::try_from(terms.config.limits.replay_bytes_max.0).unwrap_or(usize::MAX),
         processes,
     ));
-    let queues = queues(terms, sink, manifest.incarnation, &how, &replay)?;
+    let names = Arc::new(TopicNames::new(terms.tables.into()));
+    let held = (&replay, &names);
+    let queues = queues(terms, sink, manifest.incarnation, &how, held)?;
     begin::still_owned(terms.store, &manifest)?;
     let sink_watch = queues.first().map(SinkQueue::watch);
     let workers = how.first_worker..how.first_worker + how.workers;
-    let mut resumed = checkpoint::resume(terms.store, &manifest, workers, terms.workers)?;
+    let mut resumed =
+        checkpoint::resume(terms.store, &manifest, terms.tables, workers, terms.workers)?;
     resumed.replay = applied;
     let panel = Arc::new(Panel::default());
     let checkpoints = match how.keeps {
         true => Some(checkpoints(terms, sink, &manifest, lease, &panel)?),
         false => None,
     };
+    let generation_names = sink.names().unwrap_or_default();
+    generation_names.restore(&manifest.generations);
     let gate = KeyGate::new(terms.tables);
     gate.restore(&manifest.shapes);
     let job = Job {
@@ -88,13 +105,15 @@ pub fn assemble(
         tables: terms.tables.to_vec(),
         partitions: begin::partitions(&manifest),
         generation_id: FIRST_GENERATION.to_owned(),
+        generation_names,
         topics: Arc::clone(topics),
+        names,
         outlet: outlets(queues, how.first_worker),
         clock: Arc::new(Continued {
             from_ms: manifest.time.now_ms,
             clock: how.clock,
         }),
-        settings: how.settings,
+        settings: kept(how.settings, &manifest),
         first_worker: how.first_worker,
         secret: manifest.secret().map_err(|error| {
             Error::refused(format!("checkpoint {} cannot be used", manifest.number)).line(error)
@@ -104,8 +123,22 @@ pub fn assemble(
         resumed,
         replay,
         checkpoints,
+        wall: Arc::new(WallClock),
+        sources: how.sources,
+        witness: how.witness,
+        highs: how.highs,
     };
     Ok((Arc::new(job), sink_watch))
+}
+
+/// With the ttl that a person has set while an earlier run went on.
+fn kept(mut settings: Settings, manifest: &Manifest) -> Settings {
+    if let (KeepMarkers::Ttl { ttl_ms }, Some(set)) =
+        (&mut settings.keep_markers, manifest.retention.ttl_ms)
+    {
+        *ttl_ms = set;
+    }
+    settings
 }
 
 /// Where this run's checkpoints go.
@@ -123,6 +156,7 @@ fn checkpoints(
         interval_ms: u64::try_from(config.interval.as_millis()).unwrap_or(u64::MAX),
         kept: usize::try_from(config.kept).unwrap_or(usize::MAX),
         sink: Arc::clone(sink),
+        events: events(terms, manifest, lease.is_some(), panel)?,
         uploads: checkpoint::start_uploads(
             terms.store.clone(),
             &manifest.job,
@@ -134,12 +168,38 @@ fn checkpoints(
     })
 }
 
+/// Tells of generations; process 0, which has the lease, does.
+fn events(
+    terms: &Terms<'_>,
+    manifest: &Manifest,
+    first: bool,
+    panel: &Arc<Panel>,
+) -> Result<Option<Arc<Events>>, Error> {
+    let Some(place) = Place::of(terms.config)?.filter(|_| first) else {
+        return Ok(None);
+    };
+    let tables = terms.tables.iter().map(|table| table.name.clone());
+    let base = (
+        manifest.number,
+        &manifest.generations[..],
+        manifest.events_sent,
+    );
+    let events = Events::start(
+        place,
+        &manifest.job,
+        tables.collect(),
+        base,
+        Arc::clone(panel),
+    )?;
+    Ok(Some(Arc::new(events)))
+}
+
 fn queues(
     terms: &Terms<'_>,
     sink: &Arc<dyn Sink>,
     incarnation: u32,
     how: &How,
-    replay: &Arc<Replay>,
+    (replay, names): (&Arc<Replay>, &Arc<TopicNames>),
 ) -> Result<Vec<SinkQueue>, Error> {
     let (config, tables) = (terms.config, terms.tables);
     let failed = Arc::clone(terms.failures);
@@ -152,7 +212,9 @@ fn queues(
             batch_rows_max: usize::try_from(config.sink.batch_rows_max).unwrap_or(usize::MAX),
             batch_bytes_max: usize::try_from(config.sink.batch_bytes_max.0).unwrap_or(usize::MAX),
             tables: tables.into(),
+            names: Arc::clone(names),
             quarantine_dir: quarantine_dir(config),
+            quarantine_topic: run::settings::quarantine_topic(config)?,
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
             replay: Arc::clone(replay),

@@ -12,11 +12,14 @@
 use crate::checkpoint::manifest::{
     FingerprintKey, JobTime, Markers, PartitionState, ReadControl, RetentionState, secret_hex,
 };
+use crate::checkpoint::reopen::{self, Need};
 use crate::checkpoint::{self, Manifest};
 use crate::cli;
 use crate::config::Config;
 use crate::error::Error;
+use crate::events::Place;
 use crate::failure::Failures;
+use crate::guard::{fresh, margin_ms};
 use crate::job::{Partitions, topic_names};
 use crate::lease::{self, Lease};
 use crate::run;
@@ -29,9 +32,9 @@ use crate::topic::{Assignment, Topics};
 use headwater_operators::fingerprint::FINGERPRINT_ID;
 use headwater_operators::retention::KeepMarkers;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a process waits for what process 0 leaves in the store after the cluster is up.
 const FOLLOW_WAIT: Duration = Duration::from_secs(10);
@@ -80,6 +83,9 @@ pub struct Begun {
 /// Whatever must be refused; see the module.
 pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let job = &terms.config.job.job;
+    // What is wrong with them is said before anything is written.
+    Place::of(terms.config)?;
+    run::settings::quarantine_topic(terms.config)?;
     let lease_time = terms.config.checkpoint.lease;
     lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;
@@ -99,7 +105,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         Some(previous) => resumed(terms, previous)?,
         None => first(terms)?,
     };
-    manifest.retention = retention(terms.config);
+    manifest.retention = retention(terms.config, previous.as_ref().map(|of| &of.retention));
     manifest.number = numbers.last().map_or(1, |newest| newest + 1);
     manifest.incarnation = next_incarnation(terms.store, job, &numbers);
     let shards = terms.workers * terms.sink.shards_a_worker().max(1);
@@ -194,9 +200,14 @@ fn seen_and_gone(seen: &Applied, high: u64) -> Error {
 /// For a target that does not say how far it is: no farther than the topics are now.
 fn stream(terms: &Terms<'_>, manifest: &Manifest) -> Result<Vec<Applied>, Error> {
     let mut replay = Vec::new();
-    for topic in topic_names_of_all(terms.tables) {
-        let ranges = terms.topics.ranges(&topic)?;
-        for state in manifest.offsets.iter().filter(|state| state.topic == topic) {
+    let topics: BTreeSet<&String> = manifest.offsets.iter().map(|state| &state.topic).collect();
+    for topic in topics {
+        let ranges = terms.topics.ranges(topic)?;
+        for state in manifest
+            .offsets
+            .iter()
+            .filter(|state| state.topic == *topic)
+        {
             let range = ranges.get(state.partition as usize);
             if let Some(range) = range.filter(|range| range.high > state.next_offset) {
                 replay.push(Applied {
@@ -263,6 +274,15 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
     getrandom::fill(&mut secret)
         .map_err(|error| Error::failed(format!("no random numbers here: {error}")))?;
     let partitions = run::partitions(terms.topics, terms.tables, terms.config)?;
+    // After the starts were looked up: what is appended from now on is read.
+    let found = fresh::look(
+        terms.topics,
+        terms.tables,
+        terms.config,
+        &partitions,
+        wall_ms(),
+    )?;
+    found.notes.iter().for_each(|note| cli::note(note));
     let states = [Role::Mutations, Role::Snapshot].map(|role| {
         let states = partitions.of(role).iter();
         states.map(move |from| PartitionState {
@@ -271,6 +291,8 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
             partition: from.partition,
             next_offset: from.next_offset,
             end: None,
+            first_source_ms: None,
+            last_source_ms: None,
         })
     });
     let mut topic_ids = BTreeMap::new();
@@ -305,21 +327,40 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         requests: Vec::new(),
         read_control: ReadControl::default(),
         events_sent: 0,
+        starts: found.starts,
         shapes: Vec::new(),
         shards_max: 0,
     })
 }
 
-fn retention(config: &Config) -> RetentionState {
-    let (ttl_ms, open_late_max_ms) = match run::settings::keep_markers(config) {
-        KeepMarkers::Ttl { ttl_ms } => (Some(ttl_ms), None),
-        KeepMarkers::UntilReady { open_late_max_ms } => (None, Some(open_late_max_ms)),
-    };
-    RetentionState {
-        ttl_configured_ms: None,
-        ttl_ms,
-        open_late_max_ms,
-        start_margin_ms: run::settings::ms(config.retention.start_margin),
+/// The time, ms since 1970.
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
+}
+
+/// Of the configuration; but a ttl that a person has set while the job ran counts until the
+/// configuration says something else.
+fn retention(config: &Config, previous: Option<&RetentionState>) -> RetentionState {
+    let start_margin_ms = margin_ms(config);
+    match run::settings::keep_markers(config) {
+        KeepMarkers::Ttl { ttl_ms } => {
+            let set = previous.filter(|of| of.ttl_configured_ms == Some(ttl_ms));
+            RetentionState {
+                ttl_ms: Some(set.and_then(|of| of.ttl_ms).unwrap_or(ttl_ms)),
+                open_late_max_ms: None,
+                start_margin_ms,
+                ttl_configured_ms: set.and_then(|of| of.ttl_configured_ms),
+            }
+        }
+        KeepMarkers::UntilReady { open_late_max_ms } => RetentionState {
+            ttl_ms: None,
+            open_late_max_ms: Some(open_late_max_ms),
+            start_margin_ms,
+            ttl_configured_ms: None,
+        },
     }
 }
 
@@ -387,11 +428,6 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         .line(format!("expected  function {FINGERPRINT_ID}"))
         .line("Go on with the program that wrote it, or start a new job."));
     }
-    for topic in topic_names_of_all(terms.tables) {
-        let found = terms.topics.topic_id(&topic)?;
-        let saved = previous.topic_ids.get(&topic).map(String::as_str);
-        same_topic(&topic, saved, found.as_deref())?;
-    }
     whole(terms.store, previous)?;
     let mut manifest = previous.clone();
     manifest.claimant = None;
@@ -401,25 +437,60 @@ fn resumed(terms: &Terms<'_>, previous: &Manifest) -> Result<Manifest, Error> {
         manifest.time.now_ms = manifest.time.now_ms.next_multiple_of(tick_ms) + tick_ms;
         manifest.time.tick_ms = tick_ms;
     }
-    manifest.offsets.clear();
-    for role in [Role::Mutations, Role::Snapshot] {
-        let saved = partitions(previous);
-        let ranges = |topic: &str| terms.topics.ranges(topic);
-        let all = resumable(role, saved.of(role), terms.accept_partitions, ranges)?;
-        for from in all {
-            let same = |state: &&PartitionState| {
-                state.topic == from.topic && state.partition == from.partition
-            };
-            manifest.offsets.push(PartitionState {
-                role,
-                end: previous.of(role).find(same).and_then(|state| state.end),
-                topic: from.topic,
-                partition: from.partition,
-                next_offset: from.next_offset,
-            });
+    manifest.offsets = partitions_that_go_on(terms, previous)?;
+    Ok(manifest)
+}
+
+/// The partitions that are read on, when their topics are those that `previous` was made of.
+fn partitions_that_go_on(
+    terms: &Terms<'_>,
+    previous: &Manifest,
+) -> Result<Vec<PartitionState>, Error> {
+    let mut states = Vec::new();
+    for topic in topic_names(terms.tables, Role::Mutations) {
+        states.extend(go_on(terms, previous, Role::Mutations, &topic)?);
+    }
+    for (topic, need) in reopen::read_topics(previous, terms.tables) {
+        match (go_on(terms, previous, Role::Snapshot, &topic), need) {
+            (Ok(of_topic), _) => states.extend(of_topic),
+            (Err(error), Need::Reads) => return Err(error),
+            // Its generation is ready, and the topic may be gone: nothing in it is needed.
+            (Err(error), Need::Late) => cli::note(&format!(
+                "note: late READs are not looked for: {}",
+                error.text
+            )),
         }
     }
-    Ok(manifest)
+    Ok(states)
+}
+
+/// The partitions of one topic.
+fn go_on(
+    terms: &Terms<'_>,
+    previous: &Manifest,
+    role: Role,
+    topic: &str,
+) -> Result<Vec<PartitionState>, Error> {
+    let found = terms.topics.topic_id(topic)?;
+    let saved = previous.topic_ids.get(topic).map(String::as_str);
+    same_topic(topic, saved, found.as_deref())?;
+    let of_topic: Vec<&PartitionState> = previous.of(role).filter(|of| of.topic == topic).collect();
+    let saved: Vec<Assignment> = of_topic.iter().map(|state| assignment(state)).collect();
+    let ranges = |topic: &str| terms.topics.ranges(topic);
+    let all = resumable(role, &saved, terms.accept_partitions, ranges)?;
+    let state = |from: Assignment| {
+        let known = of_topic.iter().find(|of| of.partition == from.partition);
+        PartitionState {
+            role,
+            topic: from.topic,
+            partition: from.partition,
+            next_offset: from.next_offset,
+            end: known.and_then(|state| state.end),
+            first_source_ms: known.and_then(|state| state.first_source_ms),
+            last_source_ms: known.and_then(|state| state.last_source_ms),
+        }
+    };
+    Ok(all.into_iter().map(state).collect())
 }
 
 /// The topics of both roles.
@@ -431,19 +502,18 @@ fn topic_names_of_all(tables: &[Table]) -> Vec<String> {
 
 /// Where a manifest has each role's partitions go on.
 pub fn partitions(manifest: &Manifest) -> Partitions {
-    let of = |role| {
-        let states = manifest.of(role);
-        states
-            .map(|state| Assignment {
-                topic: state.topic.clone(),
-                partition: state.partition,
-                next_offset: state.next_offset,
-            })
-            .collect()
-    };
+    let of = |role| manifest.of(role).map(assignment).collect();
     Partitions {
         mutations: of(Role::Mutations),
         snapshot: of(Role::Snapshot),
+    }
+}
+
+fn assignment(state: &PartitionState) -> Assignment {
+    Assignment {
+        topic: state.topic.clone(),
+        partition: state.partition,
+        next_offset: state.next_offset,
     }
 }
 

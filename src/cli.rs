@@ -9,7 +9,9 @@ mod rows;
 mod verbs;
 
 pub use generation::{GenerationArgs, GenerationVerb, OpenArgs, Tune, TuneArgs};
-pub use rows::{QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via};
+pub use rows::{
+    ExplainArgs, QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via,
+};
 pub use verbs::{config, init, note, report, say};
 
 use crate::config::{Init, Origin};
@@ -45,6 +47,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Say how the job does.
     Status(StatusArgs),
+    /// Say what becomes of a READ of a key.
+    Explain(ExplainArgs),
     /// Wait until a generation is ready.
     WaitReady(WaitReadyArgs),
     /// Open, end, give up, promote generations; pause and throttle READs.

@@ -3,7 +3,7 @@
 use headwater_operators::time::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Running time of the job: it stands still between two runs.
 #[derive(Debug)]
@@ -45,6 +45,19 @@ pub struct Continued {
 impl Clock for Continued {
     fn now_ms(&self) -> u64 {
         self.from_ms.saturating_add(self.clock.now_ms())
+    }
+}
+
+/// The wall: ms since 1970. It may jump; nothing of the dataflow depends on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
     }
 }
 

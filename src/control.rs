@@ -15,8 +15,10 @@
 
 mod ask;
 mod change;
+pub mod dashboard;
 mod derive;
 pub mod document;
+mod explain;
 mod human;
 mod listen;
 mod metrics;
@@ -33,6 +35,7 @@ mod verdict;
 mod view;
 
 pub use change::{generation, tune};
+pub use explain::{Told, ask_explain};
 pub use human::text;
 pub use listen::{Address, Listen};
 pub use verbs::{status, wait_ready};
@@ -260,6 +263,11 @@ impl Shared {
         saved
             .map(|(saved, at_ms)| view::checkpoint(saved, Some(*at_ms)))
             .collect()
+    }
+
+    /// The job, while it runs. Not to be held across a wait.
+    fn running(&self) -> Option<Arc<Job>> {
+        lock(&self.live).as_ref()?.job.upgrade()
     }
 
     /// Asks for a clean stop; false when there is nothing to stop yet.

@@ -13,7 +13,7 @@
 mod decoder;
 mod envelope;
 mod error;
-mod framing;
+pub(crate) mod framing;
 mod kind;
 mod recent;
 pub mod row;
@@ -124,6 +124,10 @@ pub enum Decoded<'a> {
         value: &'a [u8],
         /// When a READ was read at the source, ms since 1970; 0 otherwise.
         read_time_ms: u64,
+        /// The source's own time of it (`source.ts_ms`), ms since 1970; 0 where it says none.
+        source_ms: i64,
+        /// Whether a READ says of itself that it is its snapshot's last (`source.snapshot`).
+        last: bool,
     },
     /// TRUNCATE of a table, by index.
     Truncate {

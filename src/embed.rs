@@ -11,7 +11,7 @@ use crate::assemble::{GoesOn, How, assemble};
 use crate::begin::{self, Terms};
 use crate::cli::{ClusterArgs, RunArgs};
 use crate::clock::RunningTime;
-use crate::config::choices::SinkKind;
+use crate::config::choices::{CaughtUp, SinkKind};
 use crate::config::{Config, Origin};
 use crate::error::Error;
 use crate::failure::Failures;
@@ -145,12 +145,19 @@ impl Embedded {
         let begun = begin::lead(&terms)?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
+        if self.topics.is_some() && config.promote.caught_up.is_none() {
+            // Nothing is known of what writes to topics that were handed in.
+            settings.readiness.caught_up = CaughtUp::Unproven;
+        }
         let how = How {
             first_worker: 0,
             workers: self.workers,
             clock: Arc::clone(&self.clock),
             settings,
             keeps: self.keeps,
+            sources: settings::sources(&config),
+            witness: None,
+            highs: None,
         };
         let from = GoesOn {
             manifest: begun.manifest,

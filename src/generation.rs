@@ -10,6 +10,7 @@
 //!
 //! It cannot make a READ good that came late or met a forgotten marker: such a generation ends.
 
+pub mod admit;
 pub mod finished;
 pub mod live;
 pub mod ready;
@@ -17,6 +18,8 @@ pub mod record;
 pub mod request;
 pub mod stage;
 pub mod step;
+pub mod waits;
+pub mod witness;
 
 pub use record::{Cutoff, Promotion, Reached, ReadsSeen, Scan, Scanned, Sources};
 pub use request::{Answer, Body, Desk, Refusal, Request};

@@ -5,13 +5,20 @@
 
 use crate::checkpoint::manifest::{GenerationState, ReadControl, RetentionState};
 use crate::checkpoint::{BadReads, Checkpoints, Resumed, Saved};
+use crate::config::choices::{CaughtUp, SourceFinished};
 use crate::decode::DecodeSettings;
 use crate::failure::Failures;
-use crate::generation::Desk;
+use crate::generation::witness::Witness;
+use crate::generation::{Desk, Sources};
+use crate::guard::GuardSettings;
+use crate::highs::Highs;
 use crate::key::KeyGate;
+use crate::looks::LookDesk;
+use crate::sink::GenerationNames;
 use crate::sink::replay::Replay;
 use crate::status::Counts;
 use crate::table::{Role, Table};
+use crate::topic::names::TopicNames;
 use crate::topic::{Assignment, Topics, Waker};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
@@ -49,8 +56,10 @@ pub struct Settings {
     pub reads_per_second_max: Option<u64>,
     /// Which markers are kept.
     pub keep_markers: KeepMarkers,
-    /// What a snapshot read from a lagging replica may miss.
+    /// What a snapshot read from a lagging replica may miss, with the declared lag of a standby.
     pub start_margin_ms: u64,
+    /// Numbers of the retention guard.
+    pub guard: GuardSettings,
     /// What happens to a READ that may be stale.
     pub on_forgotten: OnForgotten,
     /// Whether the marker rule is applied.
@@ -59,6 +68,37 @@ pub struct Settings {
     pub finish: Finish,
     /// How records are decoded.
     pub decode: DecodeSettings,
+    /// What readiness stands on.
+    pub readiness: Readiness,
+}
+
+/// What readiness stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The weakest evidence that counts for the end of a snapshot.
+    pub source_finished: SourceFinished,
+    /// The weakest evidence that counts for the live connector having passed the cutoff.
+    pub caught_up: CaughtUp,
+    /// For how long a topic must be quiet, where that counts.
+    pub end_settle_ms: u64,
+    /// For how long something past the cutoff must have been seen.
+    pub live_settle_ms: u64,
+    /// How far clocks may be apart.
+    pub clock_skew_max_ms: u64,
+}
+
+impl Default for Readiness {
+    /// For a job on topics that nothing else than the job knows of: a person says when the snapshot
+    /// is complete, and nothing tells what the source has not written yet.
+    fn default() -> Self {
+        Readiness {
+            source_finished: SourceFinished::Counted,
+            caught_up: CaughtUp::Unproven,
+            end_settle_ms: 30_000,
+            live_settle_ms: 5_000,
+            clock_skew_max_ms: 5_000,
+        }
+    }
 }
 
 /// Makes the sink outlet of a worker: worker index, and what wakes its operator.
@@ -73,8 +113,12 @@ pub struct Job {
     pub partitions: Partitions,
     /// The id of the generation, as end-of-snapshot records carry it.
     pub generation_id: String,
+    /// Ids of generations for the rows of the sink; kept up to date by commands.
+    pub generation_names: Arc<GenerationNames>,
     /// Where topics are read.
     pub topics: Arc<dyn Topics>,
+    /// Which topics generations have brought.
+    pub names: Arc<TopicNames>,
     /// Where rows go.
     pub outlet: Box<MakeOutlet>,
     /// The job's clock; read by worker 0 alone.
@@ -97,6 +141,14 @@ pub struct Job {
     pub replay: Arc<Replay>,
     /// Where checkpoints go; none are taken without.
     pub checkpoints: Option<Checkpoints>,
+    /// Wall time, ms since 1970; looked at by worker 0 alone, and never compared with job time.
+    pub wall: Arc<dyn Clock + Send + Sync>,
+    /// Where evidence of the first generation comes from.
+    pub sources: Sources,
+    /// What is seen outside, at process 0.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// How long topics are, at process 0.
+    pub highs: Option<Arc<Highs>>,
 }
 
 /// The partitions of both roles.
@@ -137,12 +189,6 @@ impl Partitions {
         }
         counts
     }
-
-    /// Those that `worker` of `workers` reads: one partition is read by one worker at a time.
-    pub fn of_worker(&self, role: Role, worker: usize, workers: usize) -> Vec<Assignment> {
-        let mine = self.of(role).iter().skip(worker).step_by(workers);
-        mine.cloned().collect()
-    }
 }
 
 /// The topics of a role, each once, in the order of the tables.
@@ -168,6 +214,8 @@ pub struct Panel {
     troubles: Mutex<BTreeMap<String, String>>,
     /// Where requests wait for worker 0.
     pub desk: Desk,
+    /// Where questions about keys wait for worker 0.
+    pub looks: LookDesk,
 }
 
 /// What a running job shows.
@@ -201,6 +249,10 @@ pub struct Shown {
     pub generations: Vec<ShownGeneration>,
     /// What a person should look at.
     pub alarms: Vec<Alarm>,
+    /// Why the job stops by itself before it is ready.
+    pub stopped_for: Option<String>,
+    /// What the start-position proof leaves open, a sentence each.
+    pub not_proven: Vec<String>,
     /// How READs are read, as persons have asked.
     pub read_control: ReadControl,
     /// Retention as it is now.
@@ -243,6 +295,18 @@ pub struct GenerationCounts {
     pub unsafe_reads: u64,
     /// Behind a frozen end, or older than the generation: quarantined.
     pub late: u64,
+}
+
+impl GenerationCounts {
+    /// Adds those of another worker.
+    pub fn add(&mut self, more: &GenerationCounts) {
+        self.read += more.read;
+        self.emitted += more.emitted;
+        self.dropped_marker += more.dropped_marker;
+        self.dropped_superseded += more.dropped_superseded;
+        self.unsafe_reads += more.unsafe_reads;
+        self.late += more.late;
+    }
 }
 
 /// What is waited for.

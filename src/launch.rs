@@ -19,6 +19,8 @@ pub(crate) mod tests;
 
 /// How often `watch` is called.
 const WATCH: Duration = Duration::from_millis(100);
+/// How long the end of a job waits for events to be taken; the next run tells the rest.
+const EVENTS_WAIT: Duration = Duration::from_secs(3);
 
 /// Runs the job on `workers` threads of this process alone.
 ///
@@ -34,6 +36,7 @@ pub fn local(job: &Arc<Job>, workers: usize, watch: impl FnMut()) -> Result<(), 
     let guards = guards.map_err(|error| Error::failed(format!("no workers: {error}")))?;
     wait(workers, &end, watch)?;
     join(guards);
+    tell_the_last(job);
     Ok(())
 }
 
@@ -73,7 +76,16 @@ pub fn cluster(
         return Err(error);
     }
     join(guards);
+    tell_the_last(job);
     Ok(())
+}
+
+/// The last checkpoint may have brought events, which whoever takes them is given a while for.
+fn tell_the_last(job: &Job) {
+    let checkpoints = job.checkpoints.as_ref();
+    if let Some(events) = checkpoints.and_then(|checkpoints| checkpoints.events.as_ref()) {
+        events.close(EVENTS_WAIT);
+    }
 }
 
 fn run(worker: &mut Worker, job: &Job) -> Result<(), Error> {

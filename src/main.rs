@@ -22,6 +22,7 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Verify(args) => headwater::verify::verify(&args),
         Command::Quarantine(args) => headwater::quarantine::quarantine(&args),
         Command::Status(args) => headwater::control::status(&args),
+        Command::Explain(args) => headwater::explain::explain(&args),
         Command::WaitReady(args) => headwater::control::wait_ready(&args),
         Command::Generation(args) => headwater::control::generation(&args),
         Command::Tune(args) => headwater::control::tune(&args),

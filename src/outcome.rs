@@ -16,6 +16,13 @@ pub struct CaughtUp;
 /// `Refused` when the generation is unsafe, `NotReady` when the snapshot was not read to its end,
 /// READs came late, or the job was stopped before it had caught up.
 pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
+    if let Some(why) = &shown.stopped_for {
+        return Err(Error::refused(format!("the job has stopped: {why}"))
+            .line(
+                "Everything read is written, and a checkpoint was made. Raise the limit, or run on",
+            )
+            .line("more memory, and start it again; or abort the generation."));
+    }
     let bad = shown.bad_reads();
     if bad.unsafe_reads > 0 {
         return Err(unsafe_generation(bad.unsafe_reads, settings));

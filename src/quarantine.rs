@@ -14,6 +14,7 @@ mod signal;
 
 use crate::cli::{self, QuarantineArgs, QuarantineVerb};
 use crate::config::Config;
+use crate::config::choices::SinkKind;
 use crate::error::Error;
 use index::{Index, Wanted};
 
@@ -25,6 +26,13 @@ pub fn quarantine(args: &QuarantineArgs) -> Result<(), Error> {
     let loaded = Config::load(&args.origin)?;
     loaded.notices.iter().for_each(|notice| cli::note(notice));
     let config = loaded.config;
+    if let (SinkKind::Kafka, Some(topic)) = (config.quarantine.kind, &config.quarantine.topic) {
+        return Err(Error::usage("the quarantine of this job is a Kafka topic")
+            .line(format!("found     quarantine.topic = \"{topic}\""))
+            .line("expected  files: this verb reads them alone. The values of the topic are the same")
+            .line(format!("lines: kcat -C -e -u -t {topic} > FOLDER/quarantine.0.0.jsonl"))
+            .line("Then give it a configuration with [quarantine] path = \"FOLDER\" and nothing else."));
+    }
     let folder = config.quarantine.path.clone().unwrap_or_default();
     let wanted = Wanted::new(&config.tables(), args.table.as_deref(), args.key.as_deref())?;
     let export = args.what == QuarantineVerb::Export;

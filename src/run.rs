@@ -19,7 +19,9 @@ use crate::config::units::print_duration;
 use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::job::{Finish, Job, Partitions, Settings, Shown, topic_names};
+use crate::guard::start::still_there;
+use crate::highs::{self, Highs};
+use crate::job::{Finish, Job, Partitions, Settings, Shown, ShownGeneration, topic_names};
 use crate::launch;
 use crate::outcome::judge;
 use crate::progress::{Display, Progress};
@@ -91,12 +93,20 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         lease: place.lease.take(),
     };
     let workers = args.cluster.workers;
+    let highs = Arc::new(Highs::default());
+    let _highs = match args.cluster.process {
+        0 => Some(highs::watch(Arc::clone(&topics), Arc::clone(&highs))?),
+        _ => None,
+    };
     let how = How {
         first_worker: args.cluster.process * workers,
         workers,
         clock: Arc::new(RunningTime::start()),
         settings: settings::job(&config, args),
         keeps: true,
+        sources: settings::sources(&config),
+        witness: None,
+        highs: Some(Arc::clone(&highs)),
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);
     let (job, sink_watch) = assembled.inspect_err(|_| {
@@ -190,7 +200,9 @@ fn execute(
         if job.replay.streams() && !std::mem::replace(&mut streams, true) {
             display.say(STREAMS);
         }
-        for line in troubles.look(Instant::now(), &panel.troubles()) {
+        let mut wrong = panel.troubles();
+        wrong.extend(now.generations.iter().filter_map(waits));
+        for line in troubles.look(Instant::now(), &wrong) {
             display.say(&line);
         }
     };
@@ -201,6 +213,16 @@ fn execute(
     };
     display.finish(&progress(&panel.shown()));
     result
+}
+
+/// What a generation waits for, when a person must act.
+fn waits(of: &ShownGeneration) -> Option<(String, String)> {
+    let wait = of.waits.as_ref().filter(|wait| wait.person)?;
+    let what = match &wait.command {
+        Some(command) => format!("{}. DO: {command}", wait.text),
+        None => wait.text.clone(),
+    };
+    Some((format!("generation {}", of.state.id), what))
 }
 
 /// Why the target is tried again just now, if it is.
@@ -382,26 +404,6 @@ pub(crate) fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a start by time at the first offset of a log whose beginning is gone: what was deleted
-/// may have been younger than that time.
-fn still_there(topic: &str, starts: &[u64], ranges: &[OffsetRange]) -> Result<(), Error> {
-    for (partition, (start, range)) in starts.iter().zip(ranges).enumerate() {
-        if range.low > 0 && *start <= range.low {
-            return Err(Error::refused(format!(
-                "{topic}[{partition}] may not hold every mutation since `source.start`"
-            ))
-            .line(format!(
-                "found     the log begins at offset {}, where reading would start",
-                range.low
-            ))
-            .line("expected  an older record before it, as proof that none was deleted since then")
-            .line("Raise the topic's retention and start a new snapshot, or, if you know that")
-            .line("nothing was deleted, give the offsets: source.start_offsets."));
-        }
-    }
-    Ok(())
-}
-
 fn start_offsets(topics: &dyn Topics, topic: &str, offsets: &[u64]) -> Result<Vec<u64>, Error> {
     let ranges = topics.ranges(topic)?;
     if ranges.len() != offsets.len() {
@@ -435,23 +437,4 @@ pub(crate) fn counts(partitions: &[Assignment]) -> BTreeMap<String, u32> {
         *counts.entry(assignment.topic.clone()).or_default() += 1;
     }
     counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::still_there;
-    use crate::error::ErrorKind;
-    use crate::topic::OffsetRange;
-
-    #[test]
-    fn a_start_by_time_needs_an_older_record_or_an_untrimmed_log() {
-        let of = |low, high| [OffsetRange { low, high }];
-        still_there("m", &[0], &of(0, 9)).expect("nothing was ever deleted");
-        still_there("m", &[5], &of(4, 9)).expect("offset 4 is older");
-        for (start, low, high) in [(4, 4, 9), (9, 9, 9)] {
-            let error = still_there("m", &[start], &of(low, high)).expect_err("trimmed");
-            assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-            assert!(error.text.contains("m[0]"), "{error}");
-        }
-    }
 }

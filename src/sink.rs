@@ -16,6 +16,7 @@ pub mod batch;
 pub mod claim;
 pub mod column;
 pub mod fold;
+pub mod generation;
 pub mod jsonl;
 pub mod kafka;
 mod lane;
@@ -32,10 +33,12 @@ pub(crate) mod target;
 
 use crate::error::Error;
 use headwater_operators::record::{Op, RecordRef};
+use std::sync::Arc;
 
 pub use crate::decode::row;
 pub use crate::table::Role;
 pub use claim::{Applied, Claim, Claimed, Fence};
+pub use generation::{GenerationNames, GenerationNote};
 
 /// Whether writing a row again does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ impl Origin {
     /// The origin of a record.
     pub fn of(record: &RecordRef<'_>) -> Origin {
         let role = match record.op {
-            Op::Read | Op::Quarantined | Op::Late => Role::Snapshot,
+            Op::Read | Op::Quarantined | Op::Late | Op::TooOld => Role::Snapshot,
             Op::Upsert | Op::Delete | Op::ReadInPlace => Role::Mutations,
         };
         Origin {
@@ -217,6 +220,21 @@ pub trait Sink: Send + Sync {
     fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
         let _ = number;
         Ok(())
+    }
+
+    /// Leaves in the target how far every generation is, oldest first; a durable manifest says so.
+    /// What was left before is replaced.
+    ///
+    /// # Errors
+    /// As [`Sink::note_checkpoint`]; after [`WriteError::Retry`] the next checkpoint tells it again.
+    fn generations(&self, generations: &[GenerationNote]) -> Result<(), WriteError> {
+        let _ = generations;
+        Ok(())
+    }
+
+    /// Where the job shall keep the ids of generations, for a sink that puts them on its rows.
+    fn names(&self) -> Option<Arc<GenerationNames>> {
+        None
     }
 
     /// The writer of one shard.

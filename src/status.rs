@@ -1,7 +1,9 @@
 //! What one worker has done, as it is sent to worker 0, and the sum over all of them.
 
 use crate::feed::FeedCounters;
+use crate::job::GenerationCounts;
 use crate::key::KnownShape;
+use crate::table::Role;
 use headwater_operators::merge::MergeCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ pub struct Counts {
     pub reads_dropped_superseded: u64,
     /// READs quarantined because a marker was forgotten.
     pub reads_quarantined: u64,
-    /// READs behind a frozen end, quarantined.
+    /// READs behind a frozen end, or of an older run, quarantined.
     pub reads_late: u64,
     /// READs emitted although they may be stale.
     pub reads_emitted_unsafe: u64,
@@ -35,6 +37,15 @@ pub struct Counts {
     pub reads_failed: u64,
     /// READs that waited in the merge for their tick.
     pub reads_held: u64,
+    /// READs by generation.
+    pub generations: BTreeMap<u32, GenerationCounts>,
+    /// The latest tick of a marker that was forgotten; of a sum, on any worker.
+    pub forgotten_through_ms: Option<u64>,
+    /// 1 + the last offset read of each partition, by role, topic and number.
+    pub next_offsets: BTreeMap<(Role, String, u32), u64>,
+    /// Source time (ms since 1970) of the first and the latest mutation read of each mutation
+    /// partition that has any, in all runs.
+    pub live: BTreeMap<(String, u32), (i64, i64)>,
     /// Markers held.
     pub markers: u64,
     /// Bytes that they take.
@@ -72,6 +83,13 @@ impl Counts {
             reads_emitted_unsafe: merge.reads_emitted_unsafe,
             reads_failed: merge.reads_failed,
             reads_held: merge.reads_held,
+            generations: generations(reads, merge),
+            forgotten_through_ms: merge.forgotten_through,
+            next_offsets: [(Role::Mutations, mutations), (Role::Snapshot, reads)]
+                .into_iter()
+                .flat_map(|(role, feed)| next_offsets(role, feed))
+                .collect(),
+            live: live(mutations),
             markers: merge.markers.markers,
             marker_bytes: merge.markers.bytes,
             at_ms: 0,
@@ -103,6 +121,15 @@ impl Counts {
             all.reads_emitted_unsafe += one.reads_emitted_unsafe;
             all.reads_failed += one.reads_failed;
             all.reads_held += one.reads_held;
+            for (generation, counts) in &one.generations {
+                all.generations.entry(*generation).or_default().add(counts);
+            }
+            all.forgotten_through_ms = all.forgotten_through_ms.max(one.forgotten_through_ms);
+            for (place, next_offset) in &one.next_offsets {
+                let known = all.next_offsets.entry(place.clone()).or_default();
+                *known = (*known).max(*next_offset);
+            }
+            all.live.extend(one.live.clone());
             all.markers += one.markers;
             all.marker_bytes += one.marker_bytes;
             all.at_ms = all.at_ms.min(one.at_ms);
@@ -120,5 +147,90 @@ impl Counts {
     /// Rows read from both topics; stands still when neither delivers.
     pub fn rows_read(&self) -> u64 {
         self.mutations_read + self.reads_read
+    }
+}
+
+/// READs by generation: read by the feed, and what became of them in the merge of this worker.
+fn generations(reads: &FeedCounters, merge: &MergeCounters) -> BTreeMap<u32, GenerationCounts> {
+    let mut all: BTreeMap<u32, GenerationCounts> = BTreeMap::new();
+    for (generation, read) in &reads.generations {
+        all.entry(*generation).or_default().read = *read;
+    }
+    for (generation, decided) in &merge.generations {
+        let counts = all.entry(*generation).or_default();
+        counts.emitted = decided.emitted;
+        counts.dropped_marker = decided.dropped_marker;
+        counts.dropped_superseded = decided.dropped_superseded;
+        counts.unsafe_reads = decided.unsafe_reads;
+        counts.late = decided.late;
+    }
+    all
+}
+
+fn next_offsets(
+    role: Role,
+    feed: &FeedCounters,
+) -> impl Iterator<Item = ((Role, String, u32), u64)> + '_ {
+    let all = feed.partitions.values().flatten();
+    all.map(move |of| {
+        let place = (role, of.topic.to_string(), of.partition);
+        (place, of.next_offset)
+    })
+}
+
+fn live(mutations: &FeedCounters) -> BTreeMap<(String, u32), (i64, i64)> {
+    let all = mutations.partitions.values().flatten();
+    let seen = all.filter_map(|of| {
+        let place = (of.topic.to_string(), of.partition);
+        Some((place, (of.times.first_ms?, of.times.last_ms?)))
+    });
+    seen.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+    use crate::feed::{FeedCounters, PartitionRead, SourceTimes};
+    use crate::table::Role;
+    use headwater_operators::merge::{MergeCounters, ReadCounters};
+
+    fn worker(number: u32) -> Counts {
+        let times = SourceTimes {
+            first_ms: (number > 0).then_some(5),
+            last_ms: (number > 0).then_some(9),
+        };
+        let partition = PartitionRead {
+            topic: "t".into(),
+            partition: number,
+            next_offset: 10 + u64::from(number),
+            times,
+        };
+        let mut feed = FeedCounters::default();
+        feed.partitions.insert(0, vec![partition]);
+        feed.generations.insert(2, 7);
+        let mut merge = MergeCounters::default();
+        let late = ReadCounters {
+            late: 1,
+            ..ReadCounters::default()
+        };
+        merge.generations.insert(1 + number, late);
+        merge.forgotten_through = number.checked_sub(1).map(u64::from);
+        Counts::of(&feed, &feed, &merge)
+    }
+
+    #[test]
+    fn a_sum_is_by_generation_and_partition() {
+        let workers = [worker(0), worker(1), worker(2)];
+        let all = Counts::sum(workers.iter());
+        let by = all.generations.iter().map(|(g, c)| (*g, c.read, c.late));
+        let by: Vec<_> = by.collect();
+        assert_eq!(by, [(1, 0, 1), (2, 21, 1), (3, 0, 1)]);
+        assert_eq!(all.forgotten_through_ms, Some(1));
+        assert_eq!(worker(0).forgotten_through_ms, None);
+        assert_eq!(all.next_offsets.len(), 6);
+        assert_eq!(all.next_offsets[&(Role::Snapshot, "t".to_owned(), 2)], 12);
+        let live: Vec<_> = all.live.into_iter().collect();
+        let of = |partition| (("t".to_owned(), partition), (5, 9));
+        assert_eq!(live, [of(1), of(2)]);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// How it ended: `ready`, `interrupted`, `unsafe`.
     pub outcome: String,
-    /// What showed that the snapshot was over: `end_records`, `assumed`.
+    /// What showed that the snapshot was over: `operator_said`, `quiet`, ….
     pub evidence: String,
     /// Mutations emitted.
     pub mutations_emitted: u64,
@@ -140,7 +140,7 @@ mod tests {
     fn summary() -> Summary {
         let mut summary = Summary {
             outcome: "ready".to_owned(),
-            evidence: "assumed".to_owned(),
+            evidence: "quiet".to_owned(),
             mutations_emitted: 1_234_567,
             reads_emitted: 7,
             reads_dropped: [("marker".to_owned(), 3), ("superseded".to_owned(), 1)].into(),
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(json["mutations_emitted"], 1_234_567);
         assert_eq!(json["reads_dropped"]["marker"], 3);
         assert_eq!(json["bytes_per_marker"], 16.67);
-        assert_eq!(json["evidence"], "assumed");
+        assert_eq!(json["evidence"], "quiet");
         assert_eq!(json["outcome"], "ready");
         assert!(!summary().json().contains('\n'));
         let empty: serde_json::Value =

@@ -14,6 +14,7 @@ pub mod growth;
 pub mod kafka;
 pub mod memory;
 pub mod mixed;
+pub mod names;
 pub mod partitioner;
 pub mod resume;
 mod sticky;
@@ -24,6 +25,9 @@ use std::sync::Arc;
 /// The header that ends a partition of a snapshot topic: null key, null value, and as its value the
 /// id of the generation.
 pub const END_HEADER: &str = "headwater.end";
+
+/// The header by which Debezium tells the starts of a connector's task apart.
+pub const RUN_HEADER: &str = "__debezium.context.runId";
 
 /// A record as the log holds it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +42,8 @@ pub struct RawRecord<'a> {
     pub value: Option<&'a [u8]>,
     /// The value of its [`END_HEADER`], if it has one.
     pub end_of_snapshot: Option<&'a [u8]>,
+    /// The value of its [`RUN_HEADER`], where that was asked for; see [`Reader::want_runs`].
+    pub run_id: Option<&'a [u8]>,
 }
 
 /// One partition that a reader reads, and from where.
@@ -68,6 +74,47 @@ pub enum Start {
     Beginning,
     /// At the first offset whose record is not older, ms since 1970.
     Time(i64),
+}
+
+/// Settings of a topic that decide how long it keeps records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// Whether `cleanup.policy` has `compact`.
+    pub compacted: bool,
+    /// Whether `cleanup.policy` has `delete`.
+    pub deleted: bool,
+    /// `retention.ms`; none: no limit.
+    pub retention_ms: Option<u64>,
+    /// `retention.bytes`, of each partition; none: no limit.
+    pub retention_bytes: Option<u64>,
+    /// `delete.retention.ms`: how long a compacted topic keeps tombstones; none: not known.
+    pub delete_retention_ms: Option<u64>,
+}
+
+impl TopicSettings {
+    /// From settings by their Kafka names; others are passed over. A number below 0 is no limit.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut settings = TopicSettings::default();
+        for (name, value) in pairs {
+            let number = value.parse().ok();
+            match name {
+                "cleanup.policy" => {
+                    let has = |policy| value.split(',').any(|word| word.trim() == policy);
+                    (settings.compacted, settings.deleted) = (has("compact"), has("delete"));
+                }
+                "retention.ms" => settings.retention_ms = number,
+                "retention.bytes" => settings.retention_bytes = number,
+                "delete.retention.ms" => settings.delete_retention_ms = number,
+                _ => {}
+            }
+        }
+        settings
+    }
+
+    /// How old a record may get before the topic deletes it; none: it deletes none by age.
+    pub fn deletes_after_ms(&self) -> Option<u64> {
+        self.retention_ms.filter(|_| self.deleted)
+    }
 }
 
 /// Called from any thread when records (or errors) come after [`Reader::poll`] had returned 0, or
@@ -101,6 +148,16 @@ pub trait Topics: Send + Sync {
     /// # Errors
     /// As [`Topics::ranges`].
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
+        let _ = topic;
+        Ok(None)
+    }
+
+    /// How long the topic keeps records; `None` where topics have no such settings, or they may not
+    /// be read (Kafka: DESCRIBE_CONFIGS on the topic). May block for some seconds.
+    ///
+    /// # Errors
+    /// As [`Topics::ranges`].
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
         let _ = topic;
         Ok(None)
     }
@@ -143,6 +200,9 @@ pub trait Reader {
     fn freeze(&mut self, index: usize, end: u64) {
         let _ = (index, end);
     }
+
+    /// Asks for [`RawRecord::run_id`], which costs a look at the headers of every record.
+    fn want_runs(&mut self) {}
 
     /// What is wrong just now without being an error, in words: no broker answers, say.
     fn trouble(&self) -> Option<String> {

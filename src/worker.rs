@@ -9,21 +9,20 @@
 //! ```
 //! It cannot decide anything: worker 0's [`Coordinator`] does, and sends commands.
 
-use crate::checkpoint::{Outbox, Part, Resumed};
+use crate::checkpoint::{Outbox, Part, Resumed, Uploads};
 use crate::coordinator::{Coordinator, Observed};
-use crate::decode::Decoder;
 use crate::error::Error;
-use crate::feed::{FeedConfig, FeedCounters, TopicFeed};
+use crate::feed::{FeedConfig, FeedCounters, MutationFeed, SnapshotFeeds};
 use crate::job::Job;
+use crate::looks::Looks;
 use crate::outcome::unsafe_generation;
 use crate::status::Counts;
 use crate::table::Role;
 use crate::topic::Waker;
 use headwater_operators::control::{Command, broadcast};
-use headwater_operators::fingerprint::Fingerprinter;
 use headwater_operators::gather::{Gathered, gather};
 use headwater_operators::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
-use headwater_operators::merge::{Cut, MergeConfig, MergeCounters, merge};
+use headwater_operators::merge::{Cut, Looked, MergeConfig, MergeCounters, Told, merge};
 use headwater_operators::report::{Reports, reports};
 use headwater_operators::retention::Retention;
 use headwater_operators::route::range_of;
@@ -83,6 +82,8 @@ pub struct WorkerRun {
     /// Only worker 0 speaks: everyone else lets go of the control stream at once.
     control: Option<ControlInput>,
     coordinator: Option<Coordinator>,
+    /// Questions about keys, at worker 0.
+    looks: Looks,
     /// A probe is empty until its dataflow has run once, which must not look like the end.
     lived: bool,
 }
@@ -97,6 +98,7 @@ impl WorkerRun {
             handles,
             control,
             coordinator: first.then(|| Coordinator::new(job, worker.peers())),
+            looks: Looks::default(),
             lived: false,
         }
     }
@@ -134,13 +136,18 @@ impl WorkerRun {
         if tick > *input.time() {
             input.advance_to(tick);
         }
+        let mut parts: Vec<Part> = self.handles.parts.borrow_mut().drain(..).collect();
+        self.looks.answered(&mut parts);
+        for command in self.looks.commands(&job.panel.looks) {
+            input.send(command);
+        }
         let observed = Observed {
             ends: self.handles.ends.borrow_mut().drain(..).collect(),
             read_progress: &self.handles.read_progress,
             durable: &self.handles.durable,
             reported: &self.handles.reported,
             reports: &self.handles.reports,
-            parts: self.handles.parts.borrow_mut().drain(..).collect(),
+            parts,
         };
         for command in coordinator.step(*input.time(), now_ms, observed) {
             input.send(command);
@@ -157,27 +164,32 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let settings = &job.settings;
     let durable = ProbeHandle::new();
     let (control, commands) = scope.new_input::<Vec<Command>>();
-    let commands = broadcast(commands);
-    let commanded = keep_told(&commands, job);
+    job.resumed.commands.iter().for_each(|c| job.names.told(c));
+    let names = Arc::clone(&job.names);
+    // Inline, so that no operator behind knows of an open before the names are known.
+    let commands = broadcast(commands).inspect(move |command| names.told(command));
+    // Everyone hears of a command only after this process was told: a READ's generation has a name.
+    let (commanded, commands) = keep_told(commands, job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();
+    let config = |role, counters| feed_config(scope, job, role, counters, &outbox);
+    let (mutations, reads) = (
+        config(Role::Mutations, &counters[0]),
+        config(Role::Snapshot, &counters[1]),
+    );
     let mutations = feed_source(
-        scope,
         job,
-        Role::Mutations,
         &commands,
         &durable,
-        &counters[0],
-        &outbox,
+        ("Source(mutations)", settings.inflight_bytes_max),
+        |waker| MutationFeed::new(mutations, waker),
     );
     let reads = feed_source(
-        scope,
         job,
-        Role::Snapshot,
         &commands,
         &durable,
-        &counters[1],
-        &outbox,
+        ("Source(snapshot)", settings.reads_inflight_bytes_max),
+        |waker| SnapshotFeeds::new(reads, waker),
     );
     let ends = collect_ends(mutations.ends.concat(reads.ends));
     let merge_counters = Rc::<RefCell<MergeCounters>>::default();
@@ -188,7 +200,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         restored(scope, job),
         merge_config(job),
         Rc::clone(&merge_counters),
-        exported(scope.index(), job, &outbox),
+        Teller::new(scope.index(), job, &outbox),
     );
     let parts = gather(commands.clone(), settings.tick_ms, move |out| {
         outbox.drain(out);
@@ -238,15 +250,20 @@ fn merge_config(job: &Job) -> MergeConfig {
     }
 }
 
-/// Shows this process how the run ended, when worker 0 says so.
-fn keep_told(commands: &StreamVec<'_, u64, Command>, job: &Job) -> ProbeHandle<u64> {
+/// Tells this process what commands say to it as a whole: how the run ended, that the replay is
+/// over, and how generations are called. The commands go on behind it.
+fn keep_told<'scope>(
+    commands: StreamVec<'scope, u64, Command>,
+    job: &Job,
+) -> (ProbeHandle<u64>, StreamVec<'scope, u64, Command>) {
     let (panel, replay) = (Arc::clone(&job.panel), Arc::clone(&job.replay));
+    let names = Arc::clone(&job.generation_names);
     let keep = move |command: &Command| match command {
         Command::Verdict { exit_code } => panel.judged(*exit_code),
         Command::Replayed { through } => replay.ends_at(*through),
-        _ => {}
+        command => names.told(command),
     };
-    commands.clone().inspect(keep).probe().0
+    commands.inspect(keep).probe()
 }
 
 fn waker(activator: SyncActivator) -> Waker {
@@ -256,55 +273,55 @@ fn waker(activator: SyncActivator) -> Waker {
     })
 }
 
-fn feed_source<'scope>(
-    scope: Scope<'scope, u64>,
+/// What the feed of a role needs.
+fn feed_config(
+    scope: Scope<'_, u64>,
     job: &Job,
     role: Role,
-    commands: &StreamVec<'scope, u64, Command>,
-    durable: &ProbeHandle<u64>,
     counters: &Rc<RefCell<FeedCounters>>,
     outbox: &Outbox,
-) -> Sourced<'scope> {
+) -> FeedConfig {
     let settings = &job.settings;
-    let (worker, workers) = (scope.index(), scope.peers());
-    let assignments = job.partitions.of_worker(role, worker, workers);
-    let (name, inflight_bytes_max) = match role {
-        Role::Mutations => ("Source(mutations)", settings.inflight_bytes_max),
-        Role::Snapshot => ("Source(snapshot)", settings.reads_inflight_bytes_max),
-    };
-    let config = FeedConfig {
+    FeedConfig {
         role,
-        assignments,
-        generation_id: job.generation_id.clone(),
+        partitions: job.partitions.of(role).to_vec(),
         reads_per_second_max: settings.reads_per_second_max,
-        partitions_of_role: job.partitions.of(role).len(),
         topics: Arc::clone(&job.topics),
         pass_unavailable: settings.decode.pass_unavailable,
-        decoder: Decoder::new(
-            &job.tables,
-            &Fingerprinter::new(job.secret),
-            settings.decode.clone(),
-            Arc::clone(&job.gate),
-        ),
+        tables: job.tables.clone(),
+        secret: job.secret,
+        decode: settings.decode.clone(),
         failures: Arc::clone(&job.failures),
         panel: Arc::clone(&job.panel),
-        name: format!("{} topics of worker {worker}", role.word()),
+        name: format!("{} topics of worker {}", role.word(), scope.index()),
         counters: Rc::clone(counters),
-        worker,
+        worker: scope.index(),
+        workers: scope.peers(),
         gate: Arc::clone(&job.gate),
         outbox: outbox.clone(),
         replay: job.resumed.replay_of(role),
         replay_bytes_max: job.replay.inflight_bytes_max(),
         replay_held: job.replay.pending(),
-    };
+        source_times: job.resumed.source_times.clone(),
+    }
+}
+
+/// The source of a role, with what was commanded before a restart.
+fn feed_source<'scope, F: Feed + 'static>(
+    job: &Job,
+    commands: &StreamVec<'scope, u64, Command>,
+    durable: &ProbeHandle<u64>,
+    (name, inflight_bytes_max): (&str, usize),
+    feed: impl FnOnce(Waker) -> F,
+) -> Sourced<'scope> {
     source(
         name,
         commands.clone(),
-        settings.tick_ms,
+        job.settings.tick_ms,
         inflight_bytes_max,
         durable.clone(),
         |activator| {
-            let mut feed = TopicFeed::new(config, waker(activator));
+            let mut feed = feed(waker(activator));
             for command in &job.resumed.commands {
                 feed.command(0, command);
             }
@@ -335,14 +352,32 @@ fn restored(scope: Scope<'_, u64>, job: &Job) -> MarkerArrangement {
     store
 }
 
-/// Takes what the merge exports at a cut.
-fn exported(worker: usize, job: &Job, outbox: &Outbox) -> impl FnMut(Cut, MarkerExport) + 'static {
-    let uploads = job.checkpoints.as_ref().map(|to| to.uploads.clone());
-    let outbox = outbox.clone();
-    move |cut, export| {
-        if let Some(uploads) = &uploads {
-            uploads.export(worker, cut, export, &outbox);
+/// Takes what the merge exports at a cut, and what it has found of a key.
+struct Teller {
+    worker: usize,
+    uploads: Option<Uploads>,
+    outbox: Outbox,
+}
+
+impl Teller {
+    fn new(worker: usize, job: &Job, outbox: &Outbox) -> Self {
+        Teller {
+            worker,
+            uploads: job.checkpoints.as_ref().map(|to| to.uploads.clone()),
+            outbox: outbox.clone(),
         }
+    }
+}
+
+impl Told<MarkerExport> for Teller {
+    fn exported(&mut self, cut: Cut, export: MarkerExport) {
+        if let Some(uploads) = &self.uploads {
+            uploads.export(self.worker, cut, export, &self.outbox);
+        }
+    }
+
+    fn looked(&mut self, looked: Looked) {
+        self.outbox.put(Part::Looked(looked));
     }
 }
 

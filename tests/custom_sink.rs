@@ -9,6 +9,7 @@ use headwater::sink::{
     Applied, Change, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit, row,
 };
 use headwater::table::Table;
+use headwater::topic::names::TopicNames;
 use headwater_operators::record::{Op, RecordRef, Records};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,8 +85,10 @@ fn the_newest_version_wins() {
         workers: 1,
         batch_rows_max: 2,
         batch_bytes_max: 1 << 20,
-        tables: tables.into(),
+        tables: tables.clone().into(),
+        names: Arc::new(TopicNames::new(tables.into())),
         quarantine_dir: dir.path().into(),
+        quarantine_topic: None,
         dead_letter: None,
         on_failure: Arc::new(|error| panic!("{error}")),
         replay: Arc::new(Replay::none()),

@@ -119,7 +119,7 @@ fn rows<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<u64, Value> {
 fn merge_folders_gives_the_sources_state() {
     let dir = tempfile::tempdir().expect("a folder");
     let text = said("merge_folders", &[], dir.path());
-    assert!(text.contains("end_records"), "{text}");
+    assert!(text.contains("operator_said"), "{text}");
     let row = |id: u64, greeting: &str| (id, json!({"id": id, "greeting": greeting}));
     let mut expected = BTreeMap::from([row(1, "changed"), (2, Value::Null), row(7, "new")]);
     expected.extend((3..=6).map(|id| row(id, &format!("hello {id}"))));

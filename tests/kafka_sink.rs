@@ -1,4 +1,5 @@
-//! The Kafka sink on a real broker: fencing by transactions, restarts of runs and of the broker.
+//! The Kafka sink on a real broker: fencing by transactions, restarts of runs and of the broker;
+//! and events of generations.
 //!
 //! A run that is paused inside a transaction is a process of its own: this test binary again, told
 //! by its environment to be [`a_run_of_its_own`]. Needs the service scripts, as
@@ -8,7 +9,12 @@
 mod broker;
 
 use broker::Broker;
+use headwater::checkpoint::manifest::GenerationState;
 use headwater::error::ErrorKind;
+use headwater::events::{Event, Events, Place as Listener};
+use headwater::generation::{Reached, Stage};
+use headwater::job::Panel;
+use headwater::sink::kafka::{GENERATION_HEADER, LogTopic};
 use headwater::sink::settings::{SinkKind, SinkSettings, build};
 use headwater::sink::{
     Change, Claim, Claimed, Fence, Origin, Place, Role, Row, Sink, WriteError, Writer,
@@ -16,7 +22,7 @@ use headwater::sink::{
 use headwater::table::Table;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -105,6 +111,18 @@ fn write(writer: &mut dyn Writer, rows: &[(&str, &str)]) -> Result<usize, WriteE
 
 /// What a reader sees now of a topic with one partition, up to where it may read.
 fn read(broker: &Broker, topic: &str, isolation: &str) -> Vec<(String, String)> {
+    let text = |bytes: Option<&[u8]>| {
+        String::from_utf8(bytes.expect("the broker is there").to_vec())
+            .expect("the broker is there")
+    };
+    let mut found = Vec::new();
+    each(broker, topic, isolation, &mut |record| {
+        found.push((text(record.key()), text(record.payload())));
+    });
+    found
+}
+
+fn each(broker: &Broker, topic: &str, isolation: &str, take: &mut dyn FnMut(&BorrowedMessage<'_>)) {
     let mut config = broker.config();
     config
         .set("group.id", "test")
@@ -115,16 +133,12 @@ fn read(broker: &Broker, topic: &str, isolation: &str) -> Vec<(String, String)> 
     list.add_partition_offset(topic, 0, Offset::Beginning)
         .expect("the broker is there");
     consumer.assign(&list).expect("the broker is there");
-    let text = |bytes: Option<&[u8]>| {
-        String::from_utf8(bytes.expect("the broker is there").to_vec())
-            .expect("the broker is there")
-    };
-    let (mut found, until) = (Vec::new(), Instant::now() + WAIT);
+    let until = Instant::now() + WAIT;
     loop {
         assert!(Instant::now() < until, "no end of {topic}");
         match consumer.poll(Duration::from_millis(100)) {
-            Some(Ok(record)) => found.push((text(record.key()), text(record.payload()))),
-            Some(Err(KafkaError::PartitionEOF(_))) => return found,
+            Some(Ok(record)) => take(&record),
+            Some(Err(KafkaError::PartitionEOF(_))) => return,
             Some(Err(error)) => eprintln!("reading {topic}: {error}"),
             None => {}
         }
@@ -419,6 +433,97 @@ fn a_topic_made_anew_is_not_the_target(broker: &Broker) {
     assert!(matches!(fence, Fence::None(reason) if reason.contains("transactional = false")));
 }
 
+/// Key and value of each record, with the id of its generation.
+fn with_generations(broker: &Broker, topic: &str) -> Vec<(String, Option<String>)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+    let mut found = Vec::new();
+    each(broker, topic, "read_committed", &mut |record| {
+        let header = record.headers().map(|headers| {
+            assert_eq!(headers.get(0).key, GENERATION_HEADER);
+            text(headers.get(0).value.expect("an id"))
+        });
+        found.push((text(record.payload().expect("a value")), header));
+    });
+    found
+}
+
+fn a_record_says_its_generation(broker: &Broker) {
+    broker.create("generations", 1);
+    let sink = sink(&settings(&broker.servers, "generations"));
+    sink.claim(&claim("generations", 1, 0)).expect("claimed");
+    let names = sink.names().expect("it puts them on its rows");
+    names.restore(&[1, 2].map(|number| GenerationState {
+        number,
+        id: format!("g{number}"),
+        tables: vec![0],
+        ..GenerationState::default()
+    }));
+    let mut writer = writer(&*sink, 1, 0);
+    let mut read = row("a", "READ");
+    (read.origin.role, read.origin.generation) = (Role::Snapshot, 1);
+    writer
+        .write(&[read, row("b", "mutation")], &[])
+        .expect("written");
+    let expected = [("READ", "g1"), ("mutation", "g2")]
+        .map(|(value, id)| (value.to_owned(), Some(id.to_owned())));
+    assert_eq!(with_generations(broker, "generations"), expected);
+}
+
+fn events_are_told_in_order_though_the_broker_was_away(broker: &Broker) {
+    broker.create("events", 1);
+    let servers = ("bootstrap.servers".to_owned(), broker.servers.clone());
+    let kafka = BTreeMap::from([
+        servers,
+        ("message.timeout.ms".to_owned(), "1000".to_owned()),
+    ]);
+    let place = Listener::Kafka(LogTopic::new("control.events", "events", &kafka).expect("named"));
+    let stages = [Stage::Open, Stage::SourceFinished, Stage::Aborted];
+    let after = |transitions: usize| {
+        let reached = stages[..transitions].iter().map(|stage| Reached {
+            stage: *stage,
+            ..Reached::default()
+        });
+        [GenerationState {
+            number: 1,
+            id: "g1".to_owned(),
+            reached: reached.collect(),
+            ..GenerationState::default()
+        }]
+    };
+    let panel = Arc::new(Panel::default());
+    let base = (1, &after(1)[..], 0);
+    let events = Events::start(place, "job", Vec::new(), base, Arc::clone(&panel));
+    let events = events.expect("a thread");
+    until("the first is told", || events.sent(&after(3)) == 1);
+    broker.stop();
+    events.durable(2, &after(2));
+    until("trouble", || !panel.troubles().is_empty());
+    events.durable(3, &after(3));
+    assert_eq!(events.sent(&after(3)), 1);
+    broker.launch();
+    assert!(events.close(WAIT), "{:?}", panel.troubles());
+    let mut told = with_generations(broker, "events");
+    // One whose answer did not come may be there again.
+    told.dedup();
+    let stages_told = told.iter().map(|(value, id)| {
+        assert_eq!(id.as_deref(), Some("g1"));
+        serde_json::from_str::<Event>(value)
+            .expect("an event")
+            .stage
+    });
+    let mut stages_told: Vec<Stage> = stages_told.collect();
+    stages_told.dedup();
+    assert_eq!(stages_told, stages);
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + WAIT;
+    while !done() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn kafka_sink_on_a_real_broker() {
     let broker = Broker::start();
@@ -428,6 +533,8 @@ fn kafka_sink_on_a_real_broker() {
     a_fault_at_a_commit_loses_nothing(&broker);
     a_restart_loses_nothing_and_repeats_in_order(&broker);
     a_row_that_is_too_large_is_refused_alone(&broker);
+    a_record_says_its_generation(&broker);
+    events_are_told_in_order_though_the_broker_was_away(&broker);
     a_topic_made_anew_is_not_the_target(&broker);
     a_broker_restart_inside_a_transaction_is_survived(&broker);
 }

@@ -6,7 +6,7 @@ mod services;
 
 use headwater::error::{Error, ErrorKind};
 use headwater::topic::kafka::KafkaTopics;
-use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, Topics};
+use headwater::topic::{Assignment, OffsetRange, RawRecord, Reader, Start, TopicSettings, Topics};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -388,6 +388,34 @@ fn a_topic_made_anew_has_another_id(broker: &Broker) {
     assert!(second.is_some() && second != Some(first), "{second:?}");
 }
 
+fn settings_are_described(broker: &Broker) {
+    let topics = broker.topics();
+    let new = NewTopic::new("kept", 1, TopicReplication::Fixed(1))
+        .set("cleanup.policy", "compact,delete")
+        .set("retention.ms", "3600000")
+        .set("retention.bytes", "-1")
+        .set("delete.retention.ms", "7200000");
+    let (admin, options) = (broker.admin(), AdminOptions::new());
+    let results = wait(admin.create_topics([&new], &options)).expect("asked");
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let expected = TopicSettings {
+        compacted: true,
+        deleted: true,
+        retention_ms: Some(3_600_000),
+        retention_bytes: None,
+        delete_retention_ms: Some(7_200_000),
+    };
+    assert_eq!(topics.settings("kept").expect("asked"), Some(expected));
+    assert_eq!(expected.deletes_after_ms(), Some(3_600_000));
+    broker.create("by-default", 1);
+    let found = topics.settings("by-default").expect("asked");
+    let found = found.expect("allowed");
+    assert!(found.deleted && !found.compacted, "{found:?}");
+    assert!(found.retention_ms.is_some() && found.delete_retention_ms == Some(86_400_000));
+    let error = topics.settings("no-such-topic").expect_err("missing");
+    assert!(error.text.contains("does not exist"), "{error}");
+}
+
 #[test]
 fn kafka_topics_on_a_real_broker() {
     let broker = Broker::start();
@@ -404,4 +432,5 @@ fn kafka_topics_on_a_real_broker() {
     growth_changes_the_count(&broker);
     offsets_are_committed_for_lag_tools_alone(&broker);
     a_topic_made_anew_has_another_id(&broker);
+    settings_are_described(&broker);
 }

@@ -120,7 +120,7 @@ fn both_tables_end_in_the_source_state_on_any_number_of_workers() {
             assert_eq!(found, expected, "{sink}, {workers} workers");
             let json = ended.json();
             assert_eq!(json["outcome"], "ready", "{json}");
-            assert_eq!(json["evidence"], "end_records", "{json}");
+            assert_eq!(json["evidence"], "operator_said", "{json}");
             assert_eq!(json["mutations_emitted"], mutations, "{json}");
             let count = |value: &serde_json::Value| value.as_u64().expect("a count");
             let (emitted, dropped) = (&json["reads_emitted"], &json["reads_dropped"]["marker"]);
@@ -142,7 +142,7 @@ fn both_tables_end_in_the_source_state_on_any_number_of_workers() {
 }
 
 #[test]
-fn without_end_records_silence_is_assumed_to_be_the_end() {
+fn without_operator_said_silence_is_assumed_to_be_the_end() {
     let bench = Bench::new();
     let (_, expected) = fill(&bench, false);
     configure(&bench, JSONL);
@@ -157,7 +157,7 @@ fn without_end_records_silence_is_assumed_to_be_the_end() {
     let begun = Instant::now();
     let ended = bench.run(&[&idle[..], &["--json"]].concat()).with(0);
     assert!(begun.elapsed() >= Duration::from_secs(2));
-    assert_eq!(ended.json()["evidence"], "assumed", "{}", ended.out);
+    assert_eq!(ended.json()["evidence"], "quiet", "{}", ended.out);
     assert_eq!(ended.json()["outcome"], "ready", "{}", ended.out);
     assert_eq!(jsonl_rows(&bench), expected);
 }

@@ -51,6 +51,9 @@ pub enum Command {
         /// Every partition of these topics, in one order that all workers share: worker w of n
         /// reads those at w, w + n, ….
         partitions: Vec<PartitionStart>,
+        /// READs that were read at the source before this are not its own, ms since 1970; 0: all
+        /// are. (Of a producer that is late with an older run; design.md section 9.)
+        not_before_ms: i64,
     },
     /// A generation goes on without a table: its READs of it are superseded.
     DropTable {
@@ -63,6 +66,9 @@ pub enum Command {
     Close {
         /// Its number.
         generation: u32,
+        /// Whether its topics are not read any more. Those of a generation that is ready are, so
+        /// that READs behind its frozen ends are seen.
+        aborted: bool,
     },
     /// The ttl of the `ttl` policy is now this.
     SetTtl {
@@ -95,6 +101,15 @@ pub enum Command {
     Checkpoint {
         /// Its number; grows.
         number: u64,
+    },
+    /// The worker that owns a fingerprint says what it knows of it.
+    Look {
+        /// Of the question; comes back with the answer.
+        id: u64,
+        /// Of the key.
+        fingerprint: u128,
+        /// The key's table.
+        table: u16,
     },
     /// Everything that the target had seen before a restart has been read again.
     Replayed {

@@ -15,6 +15,7 @@
 //! its own.
 
 mod counters;
+mod look;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,10 @@ use crate::exchange::routed;
 use crate::marker::MarkerStore;
 use crate::record::{Op, RecordRef, Records};
 use crate::retention::Retention;
-pub use counters::MergeCounters;
+use crate::route::worker_of;
+pub use counters::{MergeCounters, ReadCounters};
+use look::Look;
+pub use look::{Looked, Told};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -73,10 +77,11 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
     store: M,
     config: MergeConfig,
     counters: Rc<RefCell<MergeCounters>>,
-    exported: impl FnMut(Cut, M::Export) + 'static,
+    told: impl Told<M::Export> + 'static,
 ) -> Merged<'scope> {
     let scope = mutations.scope();
     let mut builder = OperatorBuilder::new("Merge".to_owned(), scope);
+    let (index, peers) = (scope.index() as u64, scope.peers());
     let activator = scope.activator_for(builder.operator_info().address);
     let (data, data_stream) = builder.new_output::<Records>();
     let (progress, progress_stream) = builder.new_output::<Vec<Infallible>>();
@@ -90,7 +95,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
         // Never used for sending; held so that the port lives as long as the operator.
         let _progress = progress;
         let mut state = Merge::new(store, config, counters);
-        let mut exported = exported;
+        let mut told = told;
         move |frontiers| {
             let _keep = &_progress;
             control.for_each(|capability, commands| {
@@ -107,7 +112,10 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
                 output.session(&capability).give_container(records);
             });
             state.forget();
-            state.export(&frontiers[0], &mut exported);
+            state.export(&frontiers[0], &mut told);
+            state.look(&mut told, |fingerprint| {
+                worker_of(fingerprint, peers) == index
+            });
             state.held_reads(&mut output);
             reads.for_each(|capability, records| {
                 let tick = *capability.least().expect("a READ has a tick");
@@ -159,6 +167,8 @@ struct Merge<M> {
     held: VecDeque<Held>,
     /// Cuts whose mutations have not all come yet.
     cuts: VecDeque<Cut>,
+    /// Questions of ticks that control has passed.
+    looks: Vec<Look>,
     fingerprints: Vec<u128>,
     markers: Vec<Option<u64>>,
 }
@@ -173,6 +183,7 @@ impl<M: MarkerStore> Merge<M> {
             log,
             held: VecDeque::new(),
             cuts: VecDeque::new(),
+            looks: Vec::new(),
             fingerprints: Vec::new(),
             markers: Vec::new(),
         }
@@ -185,6 +196,7 @@ impl<M: MarkerStore> Merge<M> {
             if let Command::Checkpoint { number } = command {
                 self.cuts.push_back(Cut { number, tick });
             }
+            self.looks.extend(Look::of(&command));
         }
     }
 
@@ -220,14 +232,25 @@ impl<M: MarkerStore> Merge<M> {
     fn export(
         &mut self,
         mutations: &timely::progress::frontier::MutableAntichain<u64>,
-        exported: &mut impl FnMut(Cut, M::Export),
+        told: &mut impl Told<M::Export>,
     ) {
         while let Some(cut) = self.cuts.front().copied() {
             if mutations.less_than(&cut.tick) {
                 return;
             }
             self.cuts.pop_front();
-            exported(cut, self.store.export());
+            told.exported(cut, self.store.export());
+        }
+    }
+
+    /// Answers the questions about fingerprints that this worker owns.
+    fn look(&mut self, told: &mut impl Told<M::Export>, owns: impl Fn(u128) -> bool) {
+        for look in self.looks.drain(..).filter(|look| owns(look.fingerprint)) {
+            self.markers.clear();
+            self.store.latest(&[look.fingerprint], &mut self.markers);
+            let marker = self.markers.first().copied().flatten();
+            let forgotten = self.store.forgotten_through();
+            told.looked(look.answer(marker, forgotten, &self.config.retention));
         }
     }
 
@@ -273,7 +296,7 @@ impl<M: MarkerStore> Merge<M> {
                     decide(*marker, window, forgotten_through, self.config.on_forgotten)
                 }
                 // The rule is off, or the source has decided already (late READs).
-                Op::Read | Op::Late => Verdict::Emit,
+                Op::Read | Op::Late | Op::TooOld => Verdict::Emit,
                 // A mutation here would be emitted without a marker.
                 op => counters::unreachable_op("READ", op),
             };
@@ -287,7 +310,9 @@ impl<M: MarkerStore> Merge<M> {
     /// Background merging; `true` when there is more.
     fn work(&mut self) -> bool {
         let more = self.store.work(FUEL);
-        self.counters.borrow_mut().markers = self.store.stats();
+        let mut counters = self.counters.borrow_mut();
+        counters.markers = self.store.stats();
+        counters.forgotten_through = self.store.forgotten_through();
         more
     }
 }

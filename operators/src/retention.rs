@@ -7,6 +7,7 @@
 //! It cannot forget anything itself: it says through which tick a store may.
 
 use crate::control::Command;
+use serde::{Deserialize, Serialize};
 
 /// Which markers are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ struct Generation {
 }
 
 /// The ticks of the markers that a generation may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The first of them: `opened_at - start_margin`.
     pub start_ms: u64,
@@ -91,7 +92,9 @@ impl Retention {
                     opened_at_ms: *opened_at_ms,
                 });
             }
-            Command::Close { generation } => self.open.retain(|open| open.number != *generation),
+            Command::Close { generation, .. } => {
+                self.open.retain(|open| open.number != *generation);
+            }
             Command::SetTtl { ttl_ms } => {
                 if let KeepMarkers::Ttl { ttl_ms: current } = &mut self.keep {
                     *current = *ttl_ms;
@@ -109,6 +112,7 @@ impl Retention {
             | Command::Target { .. }
             | Command::Checkpoint { .. }
             | Command::ReadRate { .. }
+            | Command::Look { .. }
             | Command::Replayed { .. }
             | Command::Stop
             | Command::Shutdown
@@ -121,6 +125,16 @@ impl Retention {
     pub fn window(&self, generation: u32, table: u16) -> Option<Window> {
         let open = self.open.iter().find(|open| open.number == generation)?;
         open.tables.contains(&table).then(|| self.window_of(open))
+    }
+
+    /// The generations that are open for a table, by number, with their windows; oldest first.
+    pub fn windows(&self, table: u16) -> Vec<(u32, Window)> {
+        let open = self.open.iter().filter(|open| open.tables.contains(&table));
+        let mut windows: Vec<_> = open
+            .map(|open| (open.number, self.window_of(open)))
+            .collect();
+        windows.sort_unstable_by_key(|(number, _)| *number);
+        windows
     }
 
     fn window_of(&self, open: &Generation) -> Window {
@@ -159,6 +173,7 @@ mod tests {
             id: format!("g{generation}"),
             topics: Vec::new(),
             partitions: Vec::new(),
+            not_before_ms: 0,
         }
     }
 
@@ -176,7 +191,10 @@ mod tests {
         assert_eq!(retention.forget_through(900_000), Some(2899));
         assert_eq!(retention.window(1, 0), Some(Window { start_ms: 2900 }));
         assert_eq!(retention.window(1, 1), None);
-        retention.apply(&Command::Close { generation: 1 });
+        retention.apply(&Command::Close {
+            generation: 1,
+            aborted: false,
+        });
         assert_eq!(retention.forget_through(900_000), Some(3899));
         assert_eq!(retention.window(1, 0), None);
     }
@@ -217,6 +235,9 @@ mod tests {
         assert_eq!(retention.window(1, 0), Some(Window { start_ms: 10 }));
         assert_eq!(retention.window(1, 1), None);
         assert_eq!(retention.window(2, 1), Some(Window { start_ms: 20 }));
+        assert_eq!(retention.windows(0), [(1, Window { start_ms: 10 })]);
+        assert_eq!(retention.windows(1), [(2, Window { start_ms: 20 })]);
+        assert_eq!(retention.windows(2), []);
     }
 
     #[test]

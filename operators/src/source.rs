@@ -37,6 +37,8 @@ pub struct PartitionEnd {
     /// Whether the end is what the target had seen before a restart; else it is a frozen end or a
     /// target.
     pub replayed: bool,
+    /// The generation whose frozen end or target it is; 0 for what was replayed.
+    pub generation: u32,
     /// Topic name.
     pub topic: String,
     /// Partition number.

@@ -18,6 +18,8 @@
 
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
+use crate::guard::budget::Rates;
+use crate::guard::start::PartitionStart;
 use crate::key::KnownShape;
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
@@ -75,6 +77,9 @@ pub struct Manifest {
     /// Transitions that were told outside.
     #[serde(default)]
     pub events_sent: u64,
+    /// Where each mutation partition was read from when the job began.
+    #[serde(default)]
+    pub starts: Vec<PartitionStart>,
     /// The key shapes of both sides of each table.
     #[serde(default)]
     pub shapes: Vec<KnownShape>,
@@ -119,6 +124,13 @@ pub struct PartitionState {
     /// The frozen end of a snapshot partition, once it is known.
     #[serde(deserialize_with = "required")]
     pub end: Option<u64>,
+    // These are sent between workers in a format that knows no absent members: none is skipped.
+    /// The source time of the first mutation that was ever read of it, ms since 1970.
+    #[serde(default)]
+    pub first_source_ms: Option<i64>,
+    /// The latest source time of a mutation that was read of it.
+    #[serde(default)]
+    pub last_source_ms: Option<i64>,
 }
 
 /// The markers at export.
@@ -222,6 +234,9 @@ pub struct GenerationState {
     /// Tables that it goes on without.
     #[serde(default)]
     pub dropped_tables: Vec<u16>,
+    /// READs that were read at the source before this are of an older run, ms since 1970; 0: none.
+    #[serde(default)]
+    pub not_before_ms: i64,
     /// How far it is.
     #[serde(default)]
     pub stage: Stage,
@@ -234,9 +249,15 @@ pub struct GenerationState {
     /// Where its evidence comes from.
     #[serde(default)]
     pub sources: Sources,
+    /// Connect's offsets of its connector as they were before its first READ.
+    #[serde(default)]
+    pub offsets_before: Option<String>,
     /// READs before the cut.
     #[serde(default)]
     pub reads: Vec<ReadsSeen>,
+    /// How fast its READs were read.
+    #[serde(default)]
+    pub rates: Rates,
     /// What notifications have told.
     #[serde(default)]
     pub scan: Scan,

@@ -1,9 +1,12 @@
-//! What each worker contributes to a checkpoint, on its way to worker 0.
+//! What each worker contributes to a checkpoint, or has found, on its way to worker 0.
 
 use super::manifest::{PartitionState, RunRef, Ticks};
+use crate::generation::ReadsSeen;
 use crate::key::KnownShape;
 use crate::table::Role;
+use headwater_operators::merge::Looked;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One worker's share of checkpoint `number`.
@@ -19,6 +22,8 @@ pub enum Part {
         role: Role,
         /// Its partitions.
         partitions: Vec<PartitionState>,
+        /// READs that it had read since the start of this run, by generation.
+        reads: BTreeMap<u32, Vec<ReadsSeen>>,
         /// The key shapes that its process knew.
         shapes: Vec<KnownShape>,
     },
@@ -35,6 +40,8 @@ pub enum Part {
         /// Bytes that had to be written.
         bytes_new: u64,
     },
+    /// The answer to a question about a fingerprint: of no checkpoint, on the same way.
+    Looked(Looked),
 }
 
 /// Parts of one worker that worker 0 has not been sent yet.

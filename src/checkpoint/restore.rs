@@ -6,15 +6,18 @@
 //! It cannot read a part of an object: a process reads every run that overlaps one of its workers,
 //! whole and once, one a thread at a time.
 
-use super::manifest::{Manifest, RunRef, Ticks};
+use super::manifest::{GenerationState, Manifest, RunRef, Ticks};
+use super::reopen;
 use crate::error::Error;
+use crate::feed::SourceTimes;
 use crate::sink::Applied;
 use crate::store::Store;
-use crate::table::Role;
+use crate::table::{Role, Table};
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::marker::Run;
 use headwater_operators::route::range_of;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,8 +39,12 @@ pub struct BadReads {
 /// What a run of the job goes on from. The default is a fresh job.
 #[derive(Debug, Default)]
 pub struct Resumed {
-    /// Commands that had taken effect, in order: opens, then frozen ends.
+    /// Commands that had taken effect, in order; see [`reopen`].
     pub commands: Vec<Command>,
+    /// The generations, as the manifest has them.
+    pub generations: Vec<GenerationState>,
+    /// Source times of mutations, by topic and partition.
+    pub source_times: BTreeMap<(String, u32), SourceTimes>,
     /// What the end of the snapshot stands on, when it was frozen.
     pub evidence: Option<String>,
     /// READs that may be stale, and late ones, of the generation that is open.
@@ -70,13 +77,14 @@ impl Resumed {
     }
 }
 
-/// Reads what `workers` (of `peers` in all) start from.
+/// Reads what `workers` (of `peers` in all) start from; `tables` are those of the job.
 ///
 /// # Errors
 /// When a run is missing or damaged.
 pub fn resume(
     store: &Store,
     manifest: &Manifest,
+    tables: &[Table],
     workers: Range<usize>,
     peers: usize,
 ) -> Result<Resumed, Error> {
@@ -90,7 +98,7 @@ pub fn resume(
             let Some(run_ref) = parts.iter().find(overlaps) else {
                 continue;
             };
-            let run = Arc::new(read(store, manifest.number, run_ref)?);
+            let run = Arc::new(read_run(store, manifest.number, run_ref)?);
             for part in parts {
                 for (local, range) in owned.iter().enumerate() {
                     let taken = overlap(part, *range).and_then(|range| take(&run, part, range));
@@ -111,23 +119,15 @@ pub fn resume(
         });
         read.collect::<Result<(), Error>>()
     })?;
-    let opens = manifest.generations.iter().map(|generation| Command::Open {
-        generation: generation.number,
-        tables: generation.tables.clone(),
-        opened_at_ms: generation.opened_at_ms,
-        id: generation.id.clone(),
-        topics: Vec::new(),
-        partitions: Vec::new(),
+    let times = manifest.of(Role::Mutations).map(|state| {
+        let place = (state.topic.clone(), state.partition);
+        (place, SourceTimes::of(state))
     });
-    let frozen = Some(manifest.frozen()).filter(|ends| !ends.is_empty());
     let last = manifest.generations.last();
     Ok(Resumed {
-        commands: opens
-            .chain(frozen.map(|ends| Command::Freeze {
-                generation: 1,
-                ends,
-            }))
-            .collect(),
+        commands: reopen::commands(manifest, tables),
+        generations: manifest.generations.clone(),
+        source_times: times.collect(),
         evidence: last.and_then(|generation| generation.evidence.clone()),
         bad_reads: last.map_or_else(BadReads::default, |generation| BadReads {
             unsafe_reads: generation.unsafe_reads,
@@ -197,7 +197,8 @@ pub(crate) fn damaged(store: &Store, number: u64, run_ref: &RunRef, found: &str)
         .line("go back to an older checkpoint with --from-checkpoint N.")
 }
 
-fn read(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
+/// Reads a run of checkpoint `number`, whole.
+pub(crate) fn read_run(store: &Store, number: u64, run_ref: &RunRef) -> Result<Run, Error> {
     let damaged = |found: String| damaged(store, number, run_ref, &found);
     let bytes = store.get(&run_ref.file)?;
     let bytes = bytes.ok_or_else(|| damaged("nothing".to_owned()))?;

@@ -8,13 +8,18 @@
 //!
 //! It cannot give up a round: a target that is away holds the checkpoint, not the data.
 
-use super::manifest::{GenerationState, Manifest, Markers, PartitionState};
+use super::manifest::{
+    Done, GenerationState, Manifest, Markers, PartitionState, ReadControl, RetentionState,
+};
 use super::part::Part;
-use super::restore::BadReads;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
 use crate::error::Error;
-use crate::job::Panel;
+use crate::events::Events;
+use crate::feed::add_up;
+use crate::generation::ReadsSeen;
+use crate::guard::start::PartitionStart;
+use crate::job::{GenerationCounts, Panel};
 use crate::key::KnownShape;
 use crate::lease::Lease;
 use crate::sink::Sink;
@@ -41,13 +46,26 @@ pub struct Checkpoints {
     pub uploads: Uploads,
     /// Shows others that this run lives; only process 0 has it.
     pub lease: Option<Lease>,
+    /// Tells of transitions once they are durable; only process 0 has it.
+    pub events: Option<Arc<Events>>,
 }
 
 /// What the coordinator knows at the cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutState {
-    /// Every generation.
+    /// Every generation. What is counted of its READs (`unsafe_reads`, `late_reads`, `reads`) is
+    /// put in when everything before the cut was decided.
     pub generations: Vec<GenerationState>,
+    /// Requests that were answered, or will be when this is durable.
+    pub requests: Vec<Done>,
+    /// How READs are read.
+    pub read_control: ReadControl,
+    /// How long markers are kept.
+    pub retention: RetentionState,
+    /// Ids of topics that generations have brought, beside those of the manifest before.
+    pub topic_ids: BTreeMap<String, String>,
+    /// Where each mutation partition was read from when the job began.
+    pub starts: Vec<PartitionStart>,
 }
 
 /// A durable checkpoint.
@@ -70,7 +88,9 @@ struct Round {
     tick: u64,
     begun_ms: u64,
     state: CutState,
-    reads: BTreeMap<(Role, usize), Vec<PartitionState>>,
+    offsets: BTreeMap<(Role, usize), Vec<PartitionState>>,
+    /// READs of this run, by generation.
+    reads: BTreeMap<u32, Vec<ReadsSeen>>,
     shapes: Vec<KnownShape>,
     markers: BTreeMap<usize, (Markers, u64)>,
     /// The tick at which everything before the cut was seen to be durable.
@@ -88,6 +108,7 @@ pub struct Checkpointer {
     last_ms: u64,
     round: Option<Round>,
     saved: Option<Saved>,
+    durable: Manifest,
 }
 
 impl Checkpointer {
@@ -110,12 +131,28 @@ impl Checkpointer {
             last_ms: checkpoints.base.time.now_ms,
             round: None,
             saved: None,
+            durable: checkpoints.base.clone(),
         })
     }
 
     /// The last durable checkpoint of this run.
     pub fn saved(&self) -> Option<&Saved> {
         self.saved.as_ref()
+    }
+
+    /// The last durable manifest; that of the claim, until this run has made one.
+    pub fn durable(&self) -> &Manifest {
+        &self.durable
+    }
+
+    /// Time between two of them.
+    pub fn interval_ms(&self) -> u64 {
+        self.interval_ms
+    }
+
+    /// The number of the checkpoint that is begun next.
+    pub fn next_number(&self) -> u64 {
+        self.next
     }
 
     /// Whether a round is under way.
@@ -138,6 +175,7 @@ impl Checkpointer {
             tick,
             begun_ms: now_ms,
             state,
+            offsets: BTreeMap::new(),
             reads: BTreeMap::new(),
             shapes: Vec::new(),
             markers: BTreeMap::new(),
@@ -157,9 +195,10 @@ impl Checkpointer {
         }
     }
 
-    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. `bad`
-    /// is what all workers had counted at a tick: only a count from after the moment at which
-    /// everything before the cut was durable has every READ before the cut in it.
+    /// Moves on; `durable(f)` says whether everything before tick f is durable in the sink. The
+    /// counts are what all workers had counted in this run at a tick: only a count from after the
+    /// moment at which everything before the cut was durable has every READ before the cut in it.
+    /// Returns whether a manifest has become durable.
     ///
     /// # Errors
     /// When this run does not own the job any more, or the target says so.
@@ -167,10 +206,10 @@ impl Checkpointer {
         &mut self,
         (tick, now_ms): (u64, u64),
         durable: impl Fn(u64) -> bool,
-        (counted_at, bad): (u64, BadReads),
-    ) -> Result<(), Error> {
+        (counted_at, counts): (u64, &BTreeMap<u32, GenerationCounts>),
+    ) -> Result<bool, Error> {
         let Some(round) = &mut self.round else {
-            return Ok(());
+            return Ok(false);
         };
         if round.durable_at.is_none() && durable(round.tick) {
             round.durable_at = Some(tick);
@@ -178,10 +217,17 @@ impl Checkpointer {
         let counted = round.durable_at.is_some_and(|at| counted_at >= at);
         if !round.writing && counted && round.complete(self.workers) {
             round.writing = true;
-            self.writer.write(round.draft(&self.base, now_ms, bad));
+            self.writer.write(round.draft(&self.base, now_ms, counts));
         }
-        if let Some(answer) = self.writer.answer() {
-            let Written { bytes_new, bytes } = answer?;
+        let answer = self.writer.answer();
+        let written = answer.is_some();
+        if let Some(answer) = answer {
+            let Written {
+                bytes_new,
+                bytes,
+                manifest,
+            } = answer?;
+            self.durable = *manifest;
             self.saved = Some(Saved {
                 number: round.number,
                 bytes_new,
@@ -191,7 +237,7 @@ impl Checkpointer {
             });
             self.round = None;
         }
-        Ok(())
+        Ok(written)
     }
 }
 
@@ -203,9 +249,13 @@ impl Round {
                 worker,
                 role,
                 partitions,
+                reads,
                 shapes,
             } if number == self.number => {
-                self.reads.insert((role, worker), partitions);
+                self.offsets.insert((role, worker), partitions);
+                for (generation, seen) in reads {
+                    add_up(self.reads.entry(generation).or_default(), &seen);
+                }
                 for shape in shapes {
                     if !self.shapes.contains(&shape) {
                         self.shapes.push(shape);
@@ -225,17 +275,22 @@ impl Round {
                 };
                 self.markers.insert(worker, (markers, bytes_new));
             }
-            // Of a round that this run did not begin: nobody sends that.
-            Part::Read { .. } | Part::Markers { .. } => {}
+            // Of a round that this run did not begin: nobody sends that. Of no round at all.
+            Part::Read { .. } | Part::Markers { .. } | Part::Looked(_) => {}
         }
     }
 
     /// Two sources and a merge on each worker have answered.
     fn complete(&self, workers: usize) -> bool {
-        self.reads.len() == 2 * workers && self.markers.len() == workers
+        self.offsets.len() == 2 * workers && self.markers.len() == workers
     }
 
-    fn draft(&self, base: &Manifest, now_ms: u64, bad: BadReads) -> Draft {
+    fn draft(
+        &self,
+        base: &Manifest,
+        now_ms: u64,
+        counts: &BTreeMap<u32, GenerationCounts>,
+    ) -> Draft {
         let mut markers = Markers::default();
         let mut bytes_new = 0;
         for (of_worker, new) in self.markers.values() {
@@ -247,17 +302,21 @@ impl Round {
         manifest.number = self.number;
         manifest.time.cut_ms = self.tick;
         manifest.time.now_ms = now_ms;
-        manifest.offsets = self.reads.values().flatten().cloned().collect();
+        manifest.offsets = self.offsets.values().flatten().cloned().collect();
         manifest.offsets.sort_by(|a, b| {
             let place = |s: &PartitionState| (s.role, s.topic.clone(), s.partition);
             place(a).cmp(&place(b))
         });
         manifest.markers = markers;
+        manifest.topic_ids.extend(self.state.topic_ids.clone());
         manifest.generations = self.state.generations.clone();
-        if let Some(generation) = manifest.generations.last_mut() {
-            generation.unsafe_reads = bad.unsafe_reads;
-            generation.late_reads = bad.late_reads;
+        for generation in &mut manifest.generations {
+            self.count(generation, base, counts);
         }
+        manifest.requests = self.state.requests.clone();
+        manifest.read_control = self.state.read_control.clone();
+        manifest.retention = self.state.retention.clone();
+        manifest.starts = self.state.starts.clone();
         manifest.shapes = self.shapes.clone();
         manifest
             .shapes
@@ -266,6 +325,27 @@ impl Round {
             manifest,
             bytes_new,
         }
+    }
+
+    /// Puts into a generation what was counted of its READs: before this run, and in it.
+    fn count(
+        &self,
+        generation: &mut GenerationState,
+        base: &Manifest,
+        counts: &BTreeMap<u32, GenerationCounts>,
+    ) {
+        let number = generation.number;
+        let before = base.generations.iter().find(|of| of.number == number);
+        let before = before.cloned().unwrap_or_default();
+        let now = counts.get(&number).cloned().unwrap_or_default();
+        generation.unsafe_reads = before.unsafe_reads + now.unsafe_reads;
+        generation.late_reads = before.late_reads + now.late;
+        generation.reads = before.reads;
+        if let Some(seen) = self.reads.get(&number) {
+            add_up(&mut generation.reads, seen);
+        }
+        let place = |one: &ReadsSeen| (one.table, one.run.clone());
+        generation.reads.sort_by_key(place);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Writes manifests, on a thread of worker 0's process.
 //!
 //! Steps, each durable before the next: the target is told the number; the manifest is created; it
-//! is read back with the sizes of all its runs; what no kept manifest names is deleted.
+//! is read back with the sizes of all its runs; what no kept manifest names is deleted. What the
+//! manifest says of generations is told to the target and to the world outside after it: neither
+//! may know of a stage that no durable manifest has.
 //!
 //! Invariant: nothing is deleted before a newer manifest was verified readable, and nothing at all
 //! once another run owns the chain.
@@ -14,9 +16,10 @@ use super::round::Checkpoints;
 use super::upload::insist;
 use super::{load, name, numbers};
 use crate::error::Error;
+use crate::events::Events;
 use crate::fault;
 use crate::job::Panel;
-use crate::sink::{Sink, WriteError};
+use crate::sink::{GenerationNote, Sink, WriteError};
 use crate::store::{Put, Store};
 use crate::table::Role;
 use crate::topic::{Assignment, Topics};
@@ -41,6 +44,7 @@ pub(super) struct Draft {
 pub(super) struct Written {
     pub(super) bytes_new: u64,
     pub(super) bytes: u64,
+    pub(super) manifest: Box<Manifest>,
 }
 
 /// The two ends of the thread.
@@ -74,6 +78,8 @@ pub(super) fn start(
         topics,
         panel,
         wall: checkpoints.base.time.wall.clone(),
+        events: checkpoints.events.clone(),
+        noted: Vec::new(),
     };
     std::thread::Builder::new()
         .name("manifests".to_owned())
@@ -89,6 +95,9 @@ struct Thread {
     topics: Arc<dyn Topics>,
     panel: Arc<Panel>,
     wall: Vec<(u64, u64)>,
+    events: Option<Arc<Events>>,
+    /// What the target was told of generations last.
+    noted: Vec<GenerationNote>,
 }
 
 impl Thread {
@@ -109,6 +118,9 @@ impl Thread {
         manifest.time.wall = self.wall.clone();
         self.note_target(manifest.number)?;
         manifest.target_note = manifest.number;
+        if let Some(events) = &self.events {
+            manifest.events_sent = events.sent(&manifest.generations);
+        }
         let bytes = manifest.encode();
         let object = name(&manifest.job, manifest.number);
         insist(&self.panel, || self.still_ours(&manifest))?;
@@ -129,6 +141,10 @@ impl Thread {
             return Err(fenced);
         }
         insist(&self.panel, || self.verify(&manifest));
+        if let Some(events) = &self.events {
+            events.durable(manifest.number, &manifest.generations);
+        }
+        self.note_generations(&manifest)?;
         insist(&self.panel, || clean(&self.store, &manifest, self.kept));
         let note = self.topics.committed(&mutation_offsets(&manifest));
         self.panel.trouble("the consumer group for lag tools", note);
@@ -136,6 +152,7 @@ impl Thread {
         Ok(Written {
             bytes_new: bytes_new + bytes.len() as u64,
             bytes: runs + bytes.len() as u64,
+            manifest: Box::new(manifest),
         })
     }
 
@@ -191,10 +208,40 @@ impl Thread {
         }
     }
 
+    /// Leaves in the target how far generations are, when that has changed. A target that is away
+    /// is told by the next checkpoint: this one does not depend on it.
+    fn note_generations(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        const WHO: &str = "the target's note of generations";
+        let notes: Vec<_> = manifest
+            .generations
+            .iter()
+            .map(GenerationNote::of)
+            .collect();
+        if notes == self.noted {
+            return Ok(());
+        }
+        match self.sink.generations(&notes) {
+            Ok(()) => {
+                self.panel.trouble(WHO, None);
+                self.noted = notes;
+                Ok(())
+            }
+            Err(WriteError::Retry(reason)) => {
+                self.panel.trouble(WHO, Some(reason));
+                Ok(())
+            }
+            Err(WriteError::Fatal(error)) => Err(error),
+            Err(WriteError::Rejected(_)) => {
+                Err(Error::failed("a sink rejected rows where there were none"))
+            }
+        }
+    }
+
     /// Reads back what was written, and looks whether its runs are there, whole.
     fn verify(&self, manifest: &Manifest) -> Result<(), Error> {
         let found = load(&self.store, &manifest.job, manifest.number)?;
-        if found != *manifest {
+        // Not compared as values: some members are of this run alone.
+        if found.encode() != manifest.encode() {
             return Err(Error::failed(format!(
                 "checkpoint {} was read back different from what was written",
                 manifest.number

@@ -15,7 +15,6 @@ use crate::table::Role;
 use headwater_operators::retention::Window;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// What is around a manifest.
 #[derive(Clone, Copy, Debug)]
@@ -307,8 +306,7 @@ fn table_name(tables: &[String], number: usize) -> String {
 }
 
 fn window(generation: &GenerationState, config: &Config) -> Window {
-    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let margin_ms = ms(config.retention.start_margin);
+    let margin_ms = crate::guard::margin_ms(config);
     Window {
         start_ms: generation.opened_at_ms.saturating_sub(margin_ms),
     }

@@ -7,13 +7,13 @@
 
 use crate::checkpoint::manifest::JobTime;
 use crate::config::units::print_instant;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Ends of a range that are no further apart are one moment, ms.
 const ALIKE_MS: u64 = 2_000;
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Job time.
     pub job_ms: u64,

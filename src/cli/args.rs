@@ -56,6 +56,9 @@ enum Verb {
     /// Say how the job does: the verdict first
     #[command(after_help = EXIT_CODES)]
     Status(Status),
+    /// Say what is remembered of a key, and what becomes of a READ of it
+    #[command(after_help = EXIT_CODES)]
+    Explain(rows::Explain),
     /// Wait until a generation is ready
     #[command(after_help = EXIT_CODES)]
     WaitReady(WaitReady),
@@ -291,6 +294,7 @@ impl Cli {
                 origin: status.remote.origin(),
                 json: status.json,
             }),
+            Verb::Explain(explain) => Command::Explain(explain.command()),
             Verb::WaitReady(wait) => Command::WaitReady(WaitReadyArgs {
                 origin: wait.remote.origin(),
                 timeout: wait.timeout,

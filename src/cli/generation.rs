@@ -6,6 +6,7 @@ use crate::config::Origin;
 use crate::config::units::{parse_duration, parse_instant};
 use clap::{Args, Subcommand};
 use headwater_operators::control::PartitionTarget;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `headwater generation`.
@@ -122,11 +123,15 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn origin(self) -> Origin {
-        let mut origin = self.source.origin();
-        let listen = self.control.map(|at| format!("control.listen={at}"));
-        origin.sets.extend(listen);
-        origin
+        at(self.source.origin(), self.control)
     }
+}
+
+/// The address of a URL wins over the configured one.
+fn at(mut origin: Origin, control: Option<String>) -> Origin {
+    let listen = control.map(|at| format!("control.listen={at}"));
+    origin.sets.extend(listen);
+    origin
 }
 
 /// `HOST:PORT` of a URL.
@@ -141,8 +146,15 @@ fn address(url: &str) -> Result<String, String> {
 
 #[derive(Args)]
 pub(super) struct Generation {
-    #[command(flatten)]
-    remote: Remote,
+    /// The configuration [default: headwater.toml]
+    #[arg(short, long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Set a key over the file
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    set: Vec<String>,
+    /// The control plane of the job: http://HOST:PORT [default: `control.listen`]
+    #[arg(long, value_name = "URL", value_parser = address, global = true)]
+    control: Option<String>,
     #[command(subcommand)]
     verb: Verb,
     /// Print what was answered as JSON
@@ -305,8 +317,12 @@ impl Generation {
                 GenerationVerb::Demote { id, by, reason }
             }
         };
+        let origin = Origin {
+            path: self.config,
+            sets: self.set,
+        };
         GenerationArgs {
-            origin: self.remote.origin(),
+            origin: at(origin, self.control),
             json: self.json,
             verb,
         }

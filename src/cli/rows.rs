@@ -1,4 +1,4 @@
-//! Verbs about rows: `verify` and `quarantine`, their flags and what they mean.
+//! Verbs about rows: `verify`, `quarantine` and `explain`, their flags and what they mean.
 
 use super::args::Source;
 use crate::config::Origin;
@@ -21,6 +21,25 @@ pub struct VerifyArgs {
     /// Whether the rows of these keys are shown.
     pub show_values: bool,
     /// The report is one JSON object on stdout.
+    pub json: bool,
+}
+
+/// `headwater explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainArgs {
+    /// The configuration.
+    pub origin: Origin,
+    /// The table's name.
+    pub table: String,
+    /// The key, as JSON.
+    pub key: String,
+    /// Whether the topics are read for its records.
+    pub search: bool,
+    /// How far from the time of the marker they are read.
+    pub around: Duration,
+    /// Whether the values of these records are shown.
+    pub values: bool,
+    /// The explanation is one JSON object on stdout.
     pub json: bool,
 }
 
@@ -203,6 +222,45 @@ struct Signal {
     /// Debezium's manual gives; 262144 for kafka]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     data_chars_max: Option<usize>,
+}
+
+#[derive(Args)]
+pub(super) struct Explain {
+    /// The table, as the configuration names it
+    #[arg(value_name = "TABLE")]
+    table: String,
+    /// The key: a JSON object of its columns, or the bare value of its one column
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
+    key: String,
+    #[command(flatten)]
+    source: Source,
+    /// Read the topics, and show the records of the key
+    #[arg(long)]
+    search: bool,
+    /// With --search: how far before and after the time of the marker mutations are looked for
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15m",
+          requires = "search")]
+    around: Duration,
+    /// With --search: show their values, too
+    #[arg(long, requires = "search")]
+    values: bool,
+    /// Print the explanation as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    pub(super) fn command(self) -> ExplainArgs {
+        ExplainArgs {
+            origin: self.source.origin(),
+            table: self.table,
+            key: self.key,
+            search: self.search,
+            around: self.around,
+            values: self.values,
+            json: self.json,
+        }
+    }
 }
 
 impl Quarantine {

@@ -242,3 +242,22 @@ fn the_verbs_that_ask_have_their_flags() {
     assert!(status.json && status.origin.sets == ["job=x"]);
     refused("headwater wait-ready --timeout soon", "--timeout");
 }
+
+#[test]
+fn explain_takes_a_table_a_key_and_a_search() {
+    let explain = |line: &str| match command(line) {
+        Command::Explain(args) => args,
+        other => panic!("{line}: {other:?}"),
+    };
+    let args = explain("headwater explain public.hello {\"id\":5} --json -c a.toml");
+    assert_eq!((&*args.table, &*args.key), ("public.hello", "{\"id\":5}"));
+    assert_eq!((args.search, args.values, args.json), (false, false, true));
+    assert_eq!(args.origin.path, Some(PathBuf::from("a.toml")));
+    let args = explain("headwater explain t --search --around 1h --values -5");
+    assert_eq!((&*args.key, args.search, args.values), ("-5", true, true));
+    assert_eq!(args.around, Duration::from_secs(3_600));
+    refused("headwater explain public.hello", "KEY");
+    refused("headwater explain t 5 --values", "--search");
+    refused("headwater explain t 5 --around 1h", "--search");
+    refused("headwater explain t 5 --search --around soon", "expected");
+}

@@ -43,6 +43,16 @@ choice! {
 }
 
 choice! {
+    /// Which server the snapshot connector reads.
+    pub enum SnapshotFrom {
+        /// The one that takes writes.
+        Primary = "primary",
+        /// A standby, which may lag.
+        Replica = "replica",
+    }
+}
+
+choice! {
     /// What is done with a target that already holds rows.
     pub enum TargetNotEmpty {
         /// The job does not start: rows whose DELETE nobody saw would stay.

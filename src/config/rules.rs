@@ -3,7 +3,7 @@
 //! Pure: it looks at the configuration alone.
 
 use super::Config;
-use super::choices::{KeepMarkers, SinkKind};
+use super::choices::{KeepMarkers, SinkKind, SnapshotFrom};
 use crate::control::Listen;
 use crate::error::Error;
 use crate::store::Place;
@@ -22,6 +22,7 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     tables(config)?;
     topics(config)?;
     start_offsets(config)?;
+    retention(config)?;
     brokers(config)?;
     sink(config)?;
     quarantine(config)?;
@@ -132,6 +133,26 @@ fn start_offsets(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
+fn retention(config: &Config) -> Result<(), Error> {
+    let source = &config.source;
+    if source.replica_lag_max > Duration::ZERO && source.snapshot_from != SnapshotFrom::Replica {
+        return Err(
+            Error::usage("`source.replica_lag_max` is not a key of this snapshot")
+                .line("found     snapshot_from = \"primary\"")
+                .line("expected  snapshot_from = \"replica\", if the snapshot reads a standby"),
+        );
+    }
+    if config.retention.rows_per_second_min == 0 {
+        return Err(Error::usage("`retention.rows_per_second_min` is 0")
+            .line("expected  1 or more: the budget divides by it"));
+    }
+    if config.retention.rebuild_alarm_after == Duration::ZERO {
+        return Err(Error::usage("`retention.rebuild_alarm_after` is 0")
+            .line("expected  longer than a rebuild takes, as in rebuild_alarm_after = \"3d\""));
+    }
+    Ok(())
+}
+
 fn brokers(config: &Config) -> Result<(), Error> {
     let named = ["bootstrap.servers", "metadata.broker.list"]
         .iter()
@@ -144,6 +165,7 @@ fn brokers(config: &Config) -> Result<(), Error> {
         .filter(|topic| !topic.starts_with("file:"))
         .map(|topic| format!("topic `{topic}`"))
         .chain((config.sink.kind == SinkKind::Kafka).then(|| "`sink.kind`".to_owned()))
+        .chain((config.quarantine.kind == SinkKind::Kafka).then(|| "`quarantine.kind`".to_owned()))
         .next();
     match needs {
         Some(what) if !named => Err(Error::usage("no Kafka broker is configured")
@@ -210,15 +232,32 @@ fn sink(config: &Config) -> Result<(), Error> {
 
 /// Rows that may be stale must not land anywhere but where they were sent.
 fn quarantine(config: &Config) -> Result<(), Error> {
-    if config.quarantine.kind != SinkKind::Jsonl {
-        return Err(Error::usage("this kind of quarantine is not built yet")
-            .line(format!(
-                "found     quarantine.kind = \"{}\"",
-                config.quarantine.kind.word()
-            ))
-            .line("expected  kind = \"jsonl\""));
+    let quarantine = &config.quarantine;
+    let wrong = |what: &str| {
+        let kind = quarantine.kind.word();
+        Error::usage(what).line(format!("found     quarantine.kind = \"{kind}\""))
+    };
+    match (quarantine.kind, &quarantine.topic) {
+        (SinkKind::Jsonl, None) => Ok(()),
+        (SinkKind::Jsonl, Some(_)) => Err(wrong("`quarantine.topic` is not a key of this kind")
+            .line("expected  `topic` with kafka alone")),
+        (SinkKind::Kafka, None) => Err(wrong("`quarantine.topic` is not set")
+            .line("expected  topic = \"…\" in [quarantine], a topic of its own")),
+        (SinkKind::Kafka, Some(topic)) => {
+            let tables = config.tables.iter();
+            let mut taken = tables
+                .flat_map(|table| [&table.mutations, &table.snapshot])
+                .chain(config.sink.topic.iter().chain(config.sink.names.values()));
+            if topic.starts_with("file:") || taken.any(|taken| taken == topic) {
+                return Err(wrong("`quarantine.topic` cannot be this topic")
+                    .line(format!("          topic = \"{topic}\""))
+                    .line("expected  a Kafka topic of its own"));
+            }
+            Ok(())
+        }
+        _ => Err(wrong("this kind of quarantine is not built yet")
+            .line("expected  kind = \"jsonl\" or \"kafka\"")),
     }
-    Ok(())
 }
 
 fn checkpoint(config: &Config) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 
 use super::choices::{
     CaughtUp, EmptyValue, Framing, KeepMarkers, OnError, OnForgotten, OtherTables, SinkKind,
-    SourceFinished, TargetNotEmpty, Unavailable, UniqueConstraints, UnknownColumns,
+    SnapshotFrom, SourceFinished, TargetNotEmpty, Unavailable, UniqueConstraints, UnknownColumns,
 };
 use super::secret::Secret;
 use super::section::section;
@@ -63,6 +63,10 @@ section! {
         start: Start = Start::Beginning, Built;
         /// Exact first offsets instead, for some topics: one for each partition, in order.
         start_offsets: BTreeMap<String, Vec<u64>> = BTreeMap::new(), Built;
+        /// Which server the snapshot reads: "primary", or "replica", a standby.
+        snapshot_from: SnapshotFrom = SnapshotFrom::Primary, Built;
+        /// With "replica": how far it may lag; added to `retention.start_margin`.
+        replica_lag_max: Duration = Duration::ZERO, Built;
         /// Debezium's notification topic of the snapshot connector.
         notifications: Option<String> = None, Later;
         /// The heartbeat topic of the live connector.
@@ -94,10 +98,15 @@ section! {
         keep_markers: KeepMarkers = KeepMarkers::UntilReady, Built;
         /// With "ttl": how long a marker lives after its key's last mutation, in job time.
         ttl: Duration = 3 * DAY, Built;
-        /// An alarm when a rebuild is open for longer.
-        rebuild_alarm_after: Duration = 3 * DAY, Later;
-        /// Covers the lag of the replica that the snapshot reads.
+        /// An alarm when a rebuild is open for longer. A compacted mutation topic must keep DELETEs
+        /// (`delete.retention.ms`) for as long.
+        rebuild_alarm_after: Duration = 3 * DAY, Built;
+        /// How much earlier than its first READ a snapshot is taken to have begun.
         start_margin: Duration = 15 * MINUTE, Built;
+        /// Whether a ttl shorter than the budget is refused; else it is warned of.
+        require_budget: bool = false, Built;
+        /// READs a second that the budget reckons with while none have been measured.
+        rows_per_second_min: u64 = 1000, Built;
         /// With no generation open: how late one may be opened after its snapshot began.
         open_late_max: Duration = 60 * MINUTE, Built;
         /// What becomes of a READ that may be stale because its marker was forgotten.
@@ -110,8 +119,9 @@ section! {
     pub struct PromoteConfig {
         /// connect_offsets > ordered > counted > operator_said > quiet
         source_finished: SourceFinished = SourceFinished::Counted, Built;
-        /// live_offsets > delivered > seen > unproven
-        caught_up: CaughtUp = CaughtUp::Seen, Built;
+        /// live_offsets > delivered > seen > unproven. By default "seen"; "unproven" where all
+        /// mutation topics are files and nothing of `[source]` tells of the live stream.
+        caught_up: Option<CaughtUp> = None, Built;
         /// How far behind the live stream may be.
         live_lag_max: Duration = Duration::from_secs(5), Built;
         /// A command that swaps the view or alias. It may be run again with the same
@@ -186,14 +196,14 @@ section! {
 section! {
     /// Where READs go that may be stale.
     pub struct QuarantineConfig {
-        /// Only jsonl is built.
+        /// jsonl | kafka
         kind: SinkKind = SinkKind::Jsonl, Built;
         /// As `sink.url`.
         url: Option<Secret> = None, Later;
-        /// The folder of the files; by default JOB.quarantine.
+        /// jsonl: the folder of the files; by default JOB.quarantine.
         path: Option<PathBuf> = None, Built;
-        /// As `sink.topic`.
-        topic: Option<String> = None, Later;
+        /// kafka: a topic of its own; a record's key says where its READ stands.
+        topic: Option<String> = None, Built;
     }
 }
 
@@ -235,6 +245,9 @@ section! {
         /// A file with the token that changes need, and everything on an address that is not
         /// loopback. Open to nobody else (mode 600).
         token_file: Option<PathBuf> = None, Built;
+        /// Told of every transition of every generation: a Kafka topic, `file:PATH`, or a webhook,
+        /// `http://HOST/PATH`. What is secret in it comes from "${ENV_VAR}".
+        events: Option<Secret> = None, Built;
     }
 }
 
@@ -264,7 +277,7 @@ section! {
         /// Length of a step of logical time, in ms, 1 to 1000.
         tick_ms: u64 = 20, Built;
         /// Markers of the whole job (about 16 bytes each); at it READs wait.
-        markers_max: u64 = 200_000_000, Later;
+        markers_max: u64 = 200_000_000, Built;
     }
 }
 

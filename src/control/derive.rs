@@ -39,10 +39,7 @@ pub(super) fn stage(shown: &Shown, rule_off: bool) -> Stage {
 fn derived(shown: &Shown, facts: &Facts, timeline: &[(Stage, i64)]) -> ShownGeneration {
     let counts = &shown.counts;
     let stage = stage(shown, facts.rule_off);
-    let evidence = shown.evidence.as_deref().map(|found| match found {
-        "assumed" => "quiet".to_owned(),
-        _ => "operator_said".to_owned(),
-    });
+    let evidence = shown.evidence.clone();
     let reached = |(stage, at_ms): &(Stage, i64)| Reached {
         stage: *stage,
         at_ms: u64::try_from(*at_ms).unwrap_or(0),

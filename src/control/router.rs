@@ -1,13 +1,13 @@
 //! Paths and who may ask for them.
 //!
 //! Invariant: nothing that changes the job is done without the token; on an address that others
-//! reach, nothing is told without it but that the process lives; on loopback, a name in `Host`
+//! reach, nothing is told without it but that the process lives (the page at `/` holds nothing itself); on loopback, a name in `Host`
 //! that is not loopback is refused, as a page in a browser could have had it resolved to here.
 
 use super::document::{CheckpointList, Doing, Status, VERSION};
 use super::listen::{Address, host_of, is_loopback};
 use super::token::Token;
-use super::{Shared, metrics, promotion, report, requests};
+use super::{Shared, dashboard, metrics, promotion, report, requests};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
@@ -32,7 +32,6 @@ pub(super) struct Access {
 
 /// All paths.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    // Later: /v1/explain, and the page at /.
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -48,7 +47,9 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/reads", post(requests::reads))
         .route("/v1/retention", put(requests::ttl).post(requests::ttl))
         .route("/v1/limits", post(requests::limits))
+        .route("/v1/explain", get(super::explain::explain))
         .route("/v1/stop", post(stop))
+        .merge(dashboard::routes())
         .fallback(nothing)
         .method_not_allowed_fallback(not_this_way)
         .layer(from_fn_with_state(Arc::clone(&shared), guard))
@@ -83,7 +84,9 @@ fn refusal(access: &Access, method: &Method, uri: &Uri, headers: &HeaderMap) -> 
     }
     let changes = !matches!(*method, Method::GET | Method::HEAD);
     let probe = matches!(uri.path(), "/livez" | "/readyz");
-    if !changes && (access.loopback || probe) {
+    // A browser cannot send the token for a page; the page asks for it, and tells nothing before.
+    let page = dashboard::file(uri.path()).is_some();
+    if !changes && (access.loopback || probe || page) {
         return None;
     }
     let Some(token) = &access.token else {
@@ -117,7 +120,7 @@ fn host_is_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
 
 /// What another process than 0 answers for the job.
 fn elsewhere(access: &Access, uri: &Uri) -> Option<Response> {
-    if !uri.path().starts_with("/v1/") {
+    if uri.path() != "/" && !uri.path().starts_with("/v1/") {
         return None;
     }
     match access.elsewhere.as_ref()? {

@@ -52,9 +52,11 @@ pub(super) struct Worker {
 
 impl Plane {
     /// With one table, `public.hello`, topics `m` and `s`, and generation g1 ready.
-    pub(super) fn new(facts: Facts) -> Plane {
+    pub(super) fn new(mut facts: Facts) -> Plane {
         let topics = MemoryTopics::default();
         let job = Arc::new(one_table(&topics, 1, settings()));
+        facts.job = "hello".to_owned();
+        facts.tables = job.tables.clone();
         let shared = Arc::new(shared(Some(Live::new(&job, None, facts))));
         let (address, server) = served(&shared);
         job.panel.show(ready());

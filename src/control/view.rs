@@ -90,6 +90,7 @@ pub(super) fn running(facts: &Facts, seen: &Seen, now_ms: i64) -> Status {
     let verdict = judge(&Situation {
         doing: stage,
         failure: seen.failure.as_deref(),
+        stopped_for: shown.stopped_for.as_deref(),
         generations: &generations,
         rule_off: facts.rule_off,
         troubles: &troubles,
@@ -236,6 +237,7 @@ fn run(facts: &Facts, seen: &Seen, now_ms: i64) -> Run {
 
 fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
     let mut notes = facts.not_proven.clone();
+    notes.extend(shown.not_proven.iter().cloned());
     for generation in &shown.generations {
         let state = &generation.state;
         let open = state.reached.iter().filter(|_| !state.stage.is_over());
@@ -248,7 +250,7 @@ fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
     if !shown.generations.is_empty() {
         return notes;
     }
-    if shown.evidence.as_deref() == Some("assumed") {
+    if shown.evidence.as_deref() == Some("quiet") {
         notes.push("the end of the snapshot was assumed, as no topic delivered".to_owned());
     }
     if shown.caught_up {
@@ -351,7 +353,7 @@ mod tests {
         };
         let seen = seen(|shown| {
             shown.caught_up = true;
-            shown.evidence = Some("assumed".to_owned());
+            shown.evidence = Some("quiet".to_owned());
         });
         let notes = running(&facts, &seen, 0).not_proven;
         assert_eq!(notes.len(), 3, "{notes:?}");

@@ -69,6 +69,8 @@ struct Found<'a> {
     reader: usize,
     op: Op,
     read_time_ms: u64,
+    source_ms: i64,
+    last: bool,
     /// The row to take the key from when the record has none.
     row: Option<(Place, &'a [u8])>,
     /// `before` of an update.
@@ -245,6 +247,8 @@ impl Decoder {
             reader,
             op: Op::Delete,
             read_time_ms: 0,
+            source_ms: 0,
+            last: false,
             row: None,
             before: None,
             schema: None,
@@ -299,10 +303,17 @@ impl Decoder {
         Ok(match kind {
             Kind::Ignored(ignored) => Decided::Ignored(ignored),
             Kind::Truncate => Decided::Truncate(table),
-            Kind::Row { op, read_time_ms } => Decided::Row(Found {
+            Kind::Row {
+                op,
+                read_time_ms,
+                source_ms,
+                last,
+            } => Decided::Row(Found {
                 reader,
                 op,
                 read_time_ms,
+                source_ms,
+                last,
                 row,
                 before,
                 schema: object.schema,
@@ -341,6 +352,8 @@ impl Decoder {
             },
             value: found.value,
             read_time_ms: found.read_time_ms,
+            source_ms: found.source_ms,
+            last: found.last,
         })
     }
 

@@ -175,27 +175,29 @@ impl<'a> Source<'a> {
 /// Null, absent, empty and false mean no; anything else yes. `{"string": "last"}` is how Avro's
 /// JSON form writes a union.
 pub(crate) fn is_snapshot(raw: Option<&[u8]>) -> bool {
-    let Some(raw) = raw else {
-        return false;
-    };
+    let word = raw.map_or(&[][..], snapshot_word);
+    !word.is_empty() && !word.eq_ignore_ascii_case(b"false")
+}
+
+/// Whether a row says that it is the last one of its snapshot.
+pub(crate) fn is_last(raw: Option<&[u8]>) -> bool {
+    raw.is_some_and(|raw| snapshot_word(raw).eq_ignore_ascii_case(b"last"))
+}
+
+/// The word of a raw `snapshot`; nothing when it has none.
+fn snapshot_word(raw: &[u8]) -> &[u8] {
     match raw.first() {
-        Some(b'"') => {
-            let inside = quoted(raw).unwrap_or_default();
-            !inside.is_empty() && !inside.eq_ignore_ascii_case(b"false")
-        }
+        Some(b'"') => quoted(raw).unwrap_or_default(),
         Some(b'{') => {
             let mut scanner = Scanner::new(raw);
             let inner = scanner.object().and_then(|mut members| {
                 let name = scanner.member(&mut members)?;
                 name.map(|_| scanner.value()).transpose()
             });
-            inner.ok().flatten().is_some_and(|raw| {
-                let inside = quoted(raw).unwrap_or_default();
-                !inside.is_empty() && !inside.eq_ignore_ascii_case(b"false")
-            })
+            inner.ok().flatten().and_then(quoted).unwrap_or_default()
         }
-        Some(b't') => true,
-        _ => false,
+        Some(b't') => raw,
+        _ => &[],
     }
 }
 
@@ -208,7 +210,7 @@ pub(crate) fn millis(raw: Option<&[u8]>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Payload, is_snapshot, millis};
+    use super::{Payload, is_last, is_snapshot, millis};
     use crate::decode::scan::Scanner;
     use crate::decode::shape::Shape;
 
@@ -235,6 +237,14 @@ mod tests {
             assert!(!is_snapshot(Some(raw.as_bytes())), "{raw}");
         }
         assert!(!is_snapshot(None));
+        for (raw, last) in [
+            ("\"last\"", true),
+            ("{\"string\":\"last\"}", true),
+            ("\"last_in_data_collection\"", false),
+            ("true", false),
+        ] {
+            assert_eq!(is_last(Some(raw.as_bytes())), last, "{raw}");
+        }
         assert_eq!(millis(Some(b"-5")), 0);
         assert_eq!(millis(Some(b"1795967576943")), 1_795_967_576_943);
     }

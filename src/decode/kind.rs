@@ -4,7 +4,7 @@
 //! not decided here.
 
 use super::Ignored;
-use super::envelope::{Payload, is_snapshot, millis, signs};
+use super::envelope::{Payload, is_last, is_snapshot, millis, signs};
 use super::error::DecodeError;
 use super::scan::Scanner;
 use super::text::quoted;
@@ -20,6 +20,10 @@ pub(crate) enum Kind {
         op: Op,
         /// When a READ was read.
         read_time_ms: u64,
+        /// The source's time of it.
+        source_ms: i64,
+        /// Whether it is a snapshot's last READ.
+        last: bool,
     },
     /// TRUNCATE.
     Truncate,
@@ -27,11 +31,19 @@ pub(crate) enum Kind {
     Ignored(Ignored),
 }
 
-fn row(op: Op) -> Kind {
+/// A mutation with its source time, as it stands.
+fn row(op: Op, source_ms: Option<&[u8]>) -> Kind {
     Kind::Row {
         op,
         read_time_ms: 0,
+        source_ms: time(source_ms),
+        last: false,
     }
+}
+
+/// A time that is kept with a sign, as persons' times are.
+fn time(raw: Option<&[u8]>) -> i64 {
+    i64::try_from(millis(raw)).unwrap_or(i64::MAX)
 }
 
 /// What an envelope of a configured table means. `table` names it in errors.
@@ -49,12 +61,13 @@ pub(crate) fn of_envelope(
         });
     }
     let snapshot = payload.source.is_some_and(|source| source.is_snapshot());
+    let source_ms = payload.source.and_then(|source| source.ts_ms);
     match (role, op) {
         (_, 'm') => Ok(Kind::Ignored(Ignored::Message)),
-        (Role::Mutations, 'c' | 'u') => Ok(row(Op::Upsert)),
-        (Role::Mutations, 'd') => Ok(row(Op::Delete)),
+        (Role::Mutations, 'c' | 'u') => Ok(row(Op::Upsert, source_ms)),
+        (Role::Mutations, 'd') => Ok(row(Op::Delete, source_ms)),
         (Role::Mutations, 't') => Ok(Kind::Truncate),
-        (Role::Mutations, _) => Ok(row(Op::ReadInPlace)),
+        (Role::Mutations, _) => Ok(row(Op::ReadInPlace, source_ms)),
         (Role::Snapshot, 'r') => Ok(read(payload)),
         (Role::Snapshot, 'c' | 'u') if snapshot => Ok(read(payload)),
         (Role::Snapshot, _) => Err(DecodeError::MisWired {
@@ -66,13 +79,16 @@ pub(crate) fn of_envelope(
 
 /// A READ: the envelope's time is when the row was read, the source's may be the snapshot's start.
 fn read(payload: &Payload<'_>) -> Kind {
+    let source = payload.source.unwrap_or_default();
     let read_time_ms = match millis(payload.ts_ms) {
-        0 => millis(payload.source.and_then(|source| source.ts_ms)),
+        0 => millis(source.ts_ms),
         time_ms => time_ms,
     };
     Kind::Row {
         op: Op::Read,
         read_time_ms,
+        source_ms: time(source.ts_ms),
+        last: is_last(source.snapshot),
     }
 }
 
@@ -151,11 +167,11 @@ pub(crate) fn of_flattened(
     let delete = deleted || op == Some('d');
     match role {
         Role::Mutations => Ok(match op {
-            _ if delete => row(Op::Delete),
-            Some('r') => row(Op::ReadInPlace),
+            _ if delete => row(Op::Delete, flat.ts_ms),
+            Some('r') => row(Op::ReadInPlace, flat.ts_ms),
             Some('m') => Kind::Ignored(Ignored::Message),
             Some('t') => Kind::Truncate,
-            _ => row(Op::Upsert),
+            _ => row(Op::Upsert, flat.ts_ms),
         }),
         Role::Snapshot => {
             let live = match op {
@@ -172,6 +188,8 @@ pub(crate) fn of_flattened(
             Ok(Kind::Row {
                 op: Op::Read,
                 read_time_ms: millis(flat.ts_ms),
+                source_ms: time(flat.ts_ms),
+                last: is_last(flat.snapshot),
             })
         }
     }

@@ -15,6 +15,21 @@ struct End {
     reported: bool,
 }
 
+impl End {
+    /// As a report; whose end it is, is to be added.
+    fn at(&self, end: u64, tick: u64) -> PartitionEnd {
+        PartitionEnd {
+            mutations: false,
+            replayed: false,
+            generation: 0,
+            topic: self.topic.clone(),
+            partition: self.partition,
+            end,
+            tick,
+        }
+    }
+}
+
 /// One entry an assignment.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
@@ -77,13 +92,40 @@ impl Ends {
             .any(|entry| entry.end.is_some() && !entry.reported)
     }
 
-    /// Reports what `reader` has reached since the last call.
+    /// The ends that are known and were not reported.
+    pub(super) fn unreported(&self) -> impl Iterator<Item = PartitionTarget> + '_ {
+        let waiting = self.ends.iter().filter(|entry| !entry.reported);
+        waiting.filter_map(|entry| {
+            Some(PartitionTarget {
+                topic: entry.topic.clone(),
+                partition: entry.partition,
+                end: entry.end?,
+            })
+        })
+    }
+
+    /// Reports all ends that were not: nobody will come to them.
+    pub(super) fn give_up(&mut self, tick: u64, out: &mut dyn FnMut(PartitionEnd)) {
+        for entry in &mut self.ends {
+            if let (Some(end), false) = (entry.end, entry.reported) {
+                entry.reported = true;
+                out(entry.at(end, tick));
+            }
+        }
+    }
+
+    /// Leaves out partitions that do not stay, by assignment.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let mut stays = stays.iter();
+        self.ends.retain(|_| stays.next().copied().unwrap_or(true));
+    }
+
+    /// Reports what `reader` has reached since the last call; whose end it is, is to be added.
     pub(super) fn reached(
         &mut self,
         reader: &dyn Reader,
-        (mutations, tick): (bool, u64),
-        replayed: bool,
-        out: &mut Vec<PartitionEnd>,
+        tick: u64,
+        out: &mut dyn FnMut(PartitionEnd),
     ) {
         for (index, entry) in self.ends.iter_mut().enumerate() {
             let Some(end) = entry.end else { continue };
@@ -91,14 +133,7 @@ impl Ends {
                 continue;
             }
             entry.reported = true;
-            out.push(PartitionEnd {
-                mutations,
-                replayed,
-                topic: entry.topic.clone(),
-                partition: entry.partition,
-                end,
-                tick,
-            });
+            out(entry.at(end, tick));
         }
     }
 }

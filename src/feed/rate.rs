@@ -23,6 +23,15 @@ impl Rate {
         }
     }
 
+    /// The same rate, with what `before` had saved up and when.
+    pub(super) fn after(self, before: &Rate) -> Self {
+        Rate {
+            saved: before.saved,
+            last_ms: before.last_ms,
+            ..self
+        }
+    }
+
     /// Records that may be read at `tick_ms`.
     pub(super) fn allow(&mut self, tick_ms: u64) -> u64 {
         let passed_ms = self.last_ms.map_or(0, |last| tick_ms.saturating_sub(last));

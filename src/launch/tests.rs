@@ -2,17 +2,20 @@
 
 use super::local;
 use crate::checkpoint::Resumed;
-use crate::clock::RunningTime;
+use crate::clock::{RunningTime, WallClock};
 use crate::decode::DecodeSettings;
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
-use crate::job::{Finish, Job, Panel, Partitions, Settings};
+use crate::generation::Sources;
+use crate::guard::GuardSettings;
+use crate::job::{Finish, Job, Panel, Partitions, Readiness, Settings};
 use crate::key::KeyGate;
 use crate::outcome::judge;
 use crate::sink::replay::Replay;
 use crate::table::Table;
 use crate::topic::Assignment;
 use crate::topic::memory::{MemoryTopics, OwnedRecord};
+use crate::topic::names::TopicNames;
 use crate::worker;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::record::Records;
@@ -46,10 +49,12 @@ pub(crate) fn settings() -> Settings {
             open_late_max_ms: 1000,
         },
         start_margin_ms: 1000,
+        guard: GuardSettings::default(),
         on_forgotten: OnForgotten::Quarantine,
         rule: true,
         finish: Finish::EndRecords,
         decode: DecodeSettings::default(),
+        readiness: Readiness::default(),
     }
 }
 
@@ -77,9 +82,11 @@ fn assigned(topics: &[(&str, u32)]) -> Vec<Assignment> {
 fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Settings) -> Job {
     Job {
         gate: Arc::new(KeyGate::new(&tables)),
+        names: Arc::new(TopicNames::new(tables.clone().into())),
         tables,
         partitions: of,
         generation_id: "g1".to_owned(),
+        generation_names: Default::default(),
         topics: Arc::new(topics.clone()),
         outlet: Box::new(|_, _| Box::new(Nowhere(0))),
         clock: Arc::new(RunningTime::start()),
@@ -91,6 +98,10 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
         replay: Arc::new(Replay::none()),
         checkpoints: None,
         first_worker: 0,
+        wall: Arc::new(WallClock),
+        sources: Sources::default(),
+        witness: None,
+        highs: None,
     }
 }
 

@@ -4,12 +4,16 @@ use crate::cli::RunArgs;
 use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
-use crate::job::{Finish, Settings};
+use crate::generation::Sources;
+use crate::guard::{GuardSettings, margin_ms};
+use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
 use crate::promote::hook::Hook;
+use crate::sink::kafka::LogTopic;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
+use crate::topic::mixed::{TopicKind, kind};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use std::collections::BTreeMap;
@@ -37,9 +41,17 @@ pub fn keep_markers(config: &Config) -> KeepMarkers {
     }
 }
 
+/// What happens to a READ that may be stale.
+pub fn on_forgotten(config: &Config) -> OnForgotten {
+    match config.retention.on_forgotten {
+        choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
+        choices::OnForgotten::Fail => OnForgotten::Fail,
+        choices::OnForgotten::Emit => OnForgotten::Emit,
+    }
+}
+
 /// The numbers and policies of a run.
 pub fn job(config: &Config, args: &RunArgs) -> Settings {
-    let retention = &config.retention;
     let finish = match (args.once, args.assume_finished_after_idle) {
         (false, _) => Finish::Never,
         (true, None) => Finish::EndRecords,
@@ -51,15 +63,42 @@ pub fn job(config: &Config, args: &RunArgs) -> Settings {
         reads_inflight_bytes_max: bytes(config.limits.reads_inflight_bytes_max.0),
         reads_per_second_max: config.limits.reads_per_second_max,
         keep_markers: keep_markers(config),
-        start_margin_ms: ms(retention.start_margin),
-        on_forgotten: match retention.on_forgotten {
-            choices::OnForgotten::Quarantine => OnForgotten::Quarantine,
-            choices::OnForgotten::Fail => OnForgotten::Fail,
-            choices::OnForgotten::Emit => OnForgotten::Emit,
-        },
+        start_margin_ms: margin_ms(config),
+        guard: GuardSettings::of(config),
+        on_forgotten: on_forgotten(config),
         rule: !args.without_markers,
         finish,
         decode: decode(config),
+        readiness: readiness(config),
+    }
+}
+
+/// What readiness stands on. Over `file:` topics alone, and with nothing configured that could tell
+/// of the live stream, nothing could ever prove that it has caught up.
+pub fn readiness(config: &Config) -> Readiness {
+    let (source, promote) = (&config.source, &config.promote);
+    let told = source.heartbeat.is_some() || source.connect.is_some() || source.database.is_some();
+    let kafka = config
+        .tables()
+        .iter()
+        .any(|table| kind(&table.mutations) == TopicKind::Kafka);
+    let caught_up = match told || kafka {
+        true => choices::CaughtUp::Seen,
+        false => choices::CaughtUp::Unproven,
+    };
+    Readiness {
+        source_finished: promote.source_finished,
+        caught_up: promote.caught_up.unwrap_or(caught_up),
+        ..Readiness::default()
+    }
+}
+
+/// Where evidence of the first generation comes from.
+pub fn sources(config: &Config) -> Sources {
+    let connect = config.source.connect.as_ref();
+    Sources {
+        connector: connect.and_then(|connect| connect.snapshot.clone()),
+        notifications: config.source.notifications.clone(),
     }
 }
 
@@ -68,7 +107,7 @@ pub fn promote(config: &Config) -> Terms {
     let promote = &config.promote;
     Terms {
         source_finished: promote.source_finished,
-        caught_up: promote.caught_up,
+        caught_up: readiness(config).caught_up,
         live_lag_max_ms: ms(promote.live_lag_max),
         ghosts_possible: config.sink.target_not_empty == choices::TargetNotEmpty::Accept,
     }
@@ -117,6 +156,21 @@ pub fn decode(config: &Config) -> DecodeSettings {
             choices::OtherTables::Refuse => OtherTables::Refuse,
             choices::OtherTables::Ignore => OtherTables::Ignore,
         },
+    }
+}
+
+/// The topic that has quarantined READs, if it is not files.
+///
+/// # Errors
+/// When its properties are wrong.
+pub fn quarantine_topic(config: &Config) -> Result<Option<LogTopic>, Error> {
+    let quarantine = &config.quarantine;
+    match (quarantine.kind, &quarantine.topic) {
+        (choices::SinkKind::Kafka, Some(topic)) => {
+            let kafka = config.kafka_properties()?;
+            LogTopic::new("quarantine.topic", topic, &kafka).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

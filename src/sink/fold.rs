@@ -74,7 +74,7 @@ pub fn fold(batch: &Batch) -> Vec<Row<'_>> {
 fn row_of(entry: Entry<'_>) -> Row<'_> {
     let record = entry.record;
     let change = match record.op {
-        Op::Upsert | Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late => {
+        Op::Upsert | Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late | Op::TooOld => {
             Change::Upsert(record.value)
         }
         Op::Delete => Change::Delete,

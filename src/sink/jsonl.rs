@@ -3,9 +3,10 @@
 //! version. A line is
 //!
 //! ```json
-//! {"table":"public.hello","key":{"id":1},"row":{"id":1,"greeting":"hi"},"version":12}
+//! {"table":"public.hello","key":{"id":1},"row":{"id":1},"version":12,"generation":"g1"}
 //! ```
-//! with `"row":null` for a delete. Key and row are without their framing; values are as they came.
+//! with `"row":null` for a delete. `generation` is the id of the one that a READ belongs to, or that
+//! is open or ready for the table of a mutation; it is left out where there is none. Key and row are without their framing; values are as they came.
 //!
 //! Invariant: a batch is in the file as whole lines, and durable, or not at all. A file belongs to
 //! one incarnation and is never written by another.
@@ -15,18 +16,20 @@
 use super::line::{LineFile, put_json, put_text};
 use super::row::{self, Columns};
 use super::{
-    Applied, Change, Claim, Claimed, Fence, Place, Rejected, ReplaySafety, Row, RowForm, Sink,
-    WriteError, Writer,
+    Applied, Change, Claim, Claimed, Fence, GenerationNames, Place, Rejected, ReplaySafety, Row,
+    RowForm, Sink, WriteError, Writer,
 };
 use crate::error::Error;
 use crate::table::Table;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The target.
 #[derive(Clone, Debug)]
 pub struct JsonLines {
     path: PathBuf,
     tables: Vec<Table>,
+    names: Arc<GenerationNames>,
 }
 
 impl JsonLines {
@@ -35,6 +38,7 @@ impl JsonLines {
         JsonLines {
             path,
             tables: tables.to_vec(),
+            names: Arc::default(),
         }
     }
 
@@ -97,6 +101,10 @@ impl Sink for JsonLines {
         })
     }
 
+    fn names(&self) -> Option<Arc<GenerationNames>> {
+        Some(Arc::clone(&self.names))
+    }
+
     fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {
         let mut path = self.path.clone().into_os_string();
         path.push(format!(".{}.{}.jsonl", place.incarnation, place.worker));
@@ -112,6 +120,7 @@ impl Sink for JsonLines {
         Ok(Box::new(JsonLinesWriter {
             file,
             tables: self.tables.clone(),
+            names: Arc::clone(&self.names),
         }))
     }
 }
@@ -119,10 +128,11 @@ impl Sink for JsonLines {
 struct JsonLinesWriter {
     file: LineFile,
     tables: Vec<Table>,
+    names: Arc<GenerationNames>,
 }
 
 impl JsonLinesWriter {
-    fn put(&self, out: &mut Vec<u8>, row: &Row<'_>) -> Result<(), String> {
+    fn put(&self, out: &mut Vec<u8>, row: &Row<'_>, id: Option<&str>) -> Result<(), String> {
         let table = self.tables.get(row.table);
         let configured = table.and_then(|table| table.key.as_deref());
         let key = row::key(row.key, configured).map_err(|reason| format!("key: {reason}"))?;
@@ -142,7 +152,12 @@ impl JsonLinesWriter {
             Some(columns) => put_columns(out, &columns),
             None => out.extend_from_slice(b"null"),
         }
-        out.extend_from_slice(format!(",\"version\":{}}}\n", row.version).as_bytes());
+        out.extend_from_slice(format!(",\"version\":{}", row.version).as_bytes());
+        if let Some(id) = id {
+            out.extend_from_slice(b",\"generation\":");
+            put_text(out, id);
+        }
+        out.extend_from_slice(b"}\n");
         Ok(())
     }
 }
@@ -164,8 +179,9 @@ impl Writer for JsonLinesWriter {
     fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
         let mut lines = Vec::new();
         let mut rejected = Vec::new();
-        for (index, row) in rows.iter().enumerate() {
-            if let Err(reason) = self.put(&mut lines, row) {
+        let ids = self.names.of_rows(rows);
+        for (index, (row, id)) in rows.iter().zip(&ids).enumerate() {
+            if let Err(reason) = self.put(&mut lines, row, id.as_deref()) {
                 rejected.push(Rejected { index, reason });
             }
         }

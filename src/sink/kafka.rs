@@ -1,4 +1,6 @@
 //! Upserts and tombstones to Kafka topics: key and value as they came, a null value for a delete.
+//! The header `headwater.generation` is the id of the generation that a READ belongs to, or that is
+//! open or ready for the table of a mutation.
 //!
 //! Invariant: a batch is acknowledged by all in-sync replicas, and by default committed in one
 //! transaction, when `write` returns; a key always goes to the partition that Java's default
@@ -10,24 +12,32 @@
 
 mod deliver;
 mod fence;
+mod log;
 mod plain;
 mod properties;
 mod transaction;
 
 use super::settings::SinkSettings;
-use super::{Claim, Claimed, Fence, Place, ReplaySafety, RowForm, Sink, Writer};
+use super::{
+    Change, Claim, Claimed, Fence, GenerationNames, Place, ReplaySafety, Row, RowForm, Sink, Writer,
+};
 use crate::error::Error;
 use crate::table::Table;
 use crate::topic::kafka::ids::topic_ids;
-use deliver::Deliveries;
+use deliver::{Deliveries, Outgoing, hand_over};
 use plain::PlainWriter;
 use properties::Properties;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, Producer};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transaction::TransactionalWriter;
+
+pub use deliver::GENERATION_HEADER;
+pub(crate) use log::KafkaLog;
+pub use log::{LogFailure, LogRecord, LogTopic};
 
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shard's producer may take to become the only one of its shard.
@@ -40,6 +50,7 @@ pub struct KafkaSink {
     properties: Properties,
     /// A topic for each table.
     topics: Vec<String>,
+    names: Arc<GenerationNames>,
 }
 
 impl KafkaSink {
@@ -79,6 +90,7 @@ impl KafkaSink {
             settings: settings.clone(),
             properties,
             topics,
+            names: Arc::default(),
         })
     }
 
@@ -115,6 +127,27 @@ impl KafkaSink {
         let producer = self.create(&config)?;
         fence::init(self, &producer, &id, until)?;
         Ok(producer)
+    }
+
+    /// Hands rows to librdkafka but those that are `skipped`.
+    fn hand_over(
+        &self,
+        producer: &BaseProducer<Deliveries>,
+        rows: &[Row<'_>],
+        skipped: impl Fn(usize) -> bool,
+    ) {
+        let ids = self.names.of_rows(rows);
+        let outgoing = rows.iter().zip(&ids).map(|(row, id)| Outgoing {
+            topic: &self.topics[row.table],
+            key: row.key,
+            value: match row.change {
+                Change::Upsert(value) => Some(value),
+                Change::Delete => None,
+            },
+            generation: id.as_deref(),
+        });
+        let sent = outgoing.enumerate().filter(|(index, _)| !skipped(*index));
+        hand_over(producer, sent);
     }
 
     /// Whether a topic holds records; it must be there.
@@ -218,6 +251,10 @@ impl Sink for KafkaSink {
             fence,
             applied: Vec::new(),
         })
+    }
+
+    fn names(&self) -> Option<Arc<GenerationNames>> {
+        Some(Arc::clone(&self.names))
     }
 
     fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {

@@ -13,6 +13,7 @@ use super::replay::Replay;
 use super::{Applied, Origin, Rejected, Row, WriteError, Writer, row};
 use crate::error::Error;
 use crate::table::{Role, Table};
+use crate::topic::names::TopicNames;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -235,6 +236,7 @@ impl Inbox {
 pub(super) struct Target {
     writer: Box<dyn Writer>,
     tables: Arc<[Table]>,
+    names: Arc<TopicNames>,
     dead_letter: Option<DeadLetter>,
     shared: Arc<Shared>,
 }
@@ -248,6 +250,7 @@ impl Target {
         Target {
             writer,
             tables: Arc::clone(&options.tables),
+            names: Arc::clone(&options.names),
             dead_letter: options.dead_letter.clone(),
             shared: Arc::clone(shared),
         }
@@ -255,33 +258,58 @@ impl Target {
 
     /// How far the batch's records go in their partitions.
     fn applied(&self, batch: &Batch) -> Vec<Applied> {
-        let mut farthest: BTreeMap<(Role, u16, u32), u64> = BTreeMap::new();
+        let mut farthest: BTreeMap<(Role, u16, u32, u32), u64> = BTreeMap::new();
         for entry in batch.iter() {
             let origin = Origin::of(&entry.record);
-            let place = (origin.role, entry.record.table, origin.partition);
+            let table = entry.record.table;
+            let place = (origin.role, table, origin.generation, origin.partition);
             let next_offset = farthest.entry(place).or_default();
             *next_offset = (*next_offset).max(origin.offset + 1);
         }
         let mut applied: Vec<Applied> = Vec::with_capacity(farthest.len());
-        for ((role, table, partition), next_offset) in farthest {
-            let Some(table) = self.tables.get(usize::from(table)) else {
+        for ((role, table, generation, partition), next_offset) in farthest {
+            let Some(topic) = self.names.of(role, table, generation) else {
                 continue;
             };
-            let topic = table.topic(role);
-            // Tables may share a topic.
+            // Tables, and generations one after the other, may share a topic.
             let same =
                 |a: &&mut Applied| a.role == role && a.topic == topic && a.partition == partition;
             match applied.iter_mut().find(same) {
                 Some(before) => before.next_offset = before.next_offset.max(next_offset),
                 None => applied.push(Applied {
                     role,
-                    topic: topic.to_owned(),
+                    topic,
                     partition,
                     next_offset,
                 }),
             }
         }
         applied
+    }
+
+    /// The error that names a refused row by its record; never by its values.
+    fn refusal(&self, row: &Row<'_>, reason: &str) -> Error {
+        let table = self.tables.get(row.table).map_or("?", |table| &table.name);
+        let number = u16::try_from(row.table).unwrap_or(u16::MAX);
+        let topic = self
+            .names
+            .of(row.origin.role, number, row.origin.generation);
+        let topic = topic.unwrap_or_else(|| "?".to_owned());
+        let key = match row::columns(row.key) {
+            Ok(Some(key)) => key.names().collect::<Vec<_>>().join(", "),
+            Ok(None) | Err(_) => "?".to_owned(),
+        };
+        let role = row.origin.role.word();
+        let (partition, offset) = (row.origin.partition, row.origin.offset);
+        Error::failed(format!("the sink refused a row of `{table}`"))
+            .line(format!(
+                "record  {topic} ({role}) partition {partition} offset {offset}"
+            ))
+            .line(format!("key     columns {key}"))
+            .line(format!("reason  {reason}"))
+            .line(
+                "Make the target take such rows (column type, size, constraint), then start again.",
+            )
     }
 
     fn settle(&self, rows: &[Row<'_>], rejected: &[Rejected]) -> Result<(), Error> {
@@ -295,7 +323,7 @@ impl Target {
             };
             match &self.dead_letter {
                 Some(dead_letter) => dead_letter(row, &refused.reason)?,
-                None => return Err(refusal(&self.tables, row, &refused.reason)),
+                None => return Err(self.refusal(row, &refused.reason)),
             }
         }
         Ok(())
@@ -320,25 +348,4 @@ impl Output for Target {
             .fetch_add(written, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// The error that names a refused row by its record; never by its values.
-fn refusal(tables: &[Table], row: &Row<'_>, reason: &str) -> Error {
-    let (table, topic) = match tables.get(row.table) {
-        Some(table) => (table.name.as_str(), table.topic(row.origin.role)),
-        None => ("?", "?"),
-    };
-    let key = match row::columns(row.key) {
-        Ok(Some(key)) => key.names().collect::<Vec<_>>().join(", "),
-        Ok(None) | Err(_) => "?".to_owned(),
-    };
-    let role = row.origin.role.word();
-    let (partition, offset) = (row.origin.partition, row.origin.offset);
-    Error::failed(format!("the sink refused a row of `{table}`"))
-        .line(format!(
-            "record  {topic} ({role}) partition {partition} offset {offset}"
-        ))
-        .line(format!("key     columns {key}"))
-        .line(format!("reason  {reason}"))
-        .line("Make the target take such rows (column type, size, constraint), then start again.")
 }

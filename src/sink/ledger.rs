@@ -1,12 +1,13 @@
 //! What an SQL target keeps of the job that writes it, and what a run may do by it.
 //!
-//! Three tables beside the target's own: `headwater_target` (a row for each target table: its job,
+//! Four tables beside the target's own: `headwater_target` (a row for each target table: its job,
 //! its identity, the incarnation that may write), `headwater_applied` (how far each shard is in
-//! each partition) and `headwater_checkpoint` (the last checkpoint that counts on the target). The
-//! last is a table of its own because every batch holds its row of `headwater_target` locked
-//! against writers: in PostgreSQL a stream of such locks can keep an UPDATE waiting for ever.
+//! each partition), `headwater_checkpoint` (the last checkpoint that counts on the target) and
+//! `headwater_generation` (how far each generation is, for whoever reads the rows). The last two are
+//! tables of their own because every batch holds its row of `headwater_target` locked against
+//! writers: in PostgreSQL a stream of such locks can keep an UPDATE waiting for ever.
 //!
-//! Progress and checkpoint hang on the identity, not on the name of the job: jobs of one name that
+//! Progress, checkpoint and generations hang on the identity, not on the name of the job: jobs of one name that
 //! write different tables of one database do not mix theirs.
 //!
 //! Invariant: the incarnation of a row never falls, as long as the row is not deleted by hand.
@@ -25,6 +26,8 @@ pub(super) const TARGET: &str = "headwater_target";
 pub(super) const APPLIED: &str = "headwater_applied";
 /// The last checkpoint that counts on the target.
 pub(super) const CHECKPOINT: &str = "headwater_checkpoint";
+/// How far generations are.
+pub(super) const GENERATION: &str = "headwater_generation";
 
 /// A row of `headwater_target`.
 #[derive(Clone, Debug, PartialEq, Eq)]

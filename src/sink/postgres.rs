@@ -17,7 +17,10 @@ mod write;
 use super::ledger::{Guard, Held};
 use super::settings::{SinkSettings, UniqueConstraints};
 use super::target::TargetTable;
-use super::{Claim, Claimed, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer, admit};
+use super::{
+    Claim, Claimed, GenerationNote, Place, ReplaySafety, Row, RowForm, Sink, WriteError, Writer,
+    admit,
+};
 use crate::error::Error;
 use crate::table::Table;
 use sha2::{Digest, Sha256};
@@ -275,6 +278,13 @@ impl Sink for PostgresSink {
         let runtime = runtime().map_err(WriteError::Fatal)?;
         run(&runtime, tenure::note(&self.target, guard, number))
             .map_err(|halt| self.target.halted(halt))
+    }
+
+    fn generations(&self, generations: &[GenerationNote]) -> Result<(), WriteError> {
+        let guard = self.target.guard(self.target.held.incarnation()?);
+        let runtime = runtime().map_err(WriteError::Fatal)?;
+        let told = tenure::generations(&self.target, guard, generations);
+        run(&runtime, told).map_err(|halt| self.target.halted(halt))
     }
 
     fn writer(&self, place: Place) -> Result<Box<dyn Writer>, Error> {

@@ -12,12 +12,14 @@
 
 use super::backoff::Stop;
 use super::batch::Piece;
+use super::kafka::LogTopic;
 use super::lane::{self, Message, Part, Progress};
 use super::quarantine::Quarantine;
 use super::replay::Replay;
 use super::{Place, Row, Sink};
 use crate::error::Error;
 use crate::table::Table;
+use crate::topic::names::TopicNames;
 use crossbeam_channel::Sender;
 use headwater_operators::record::{Op, Records};
 use headwater_operators::route::shard_of;
@@ -64,8 +66,12 @@ pub struct QueueOptions {
     pub batch_bytes_max: usize,
     /// The tables, for messages.
     pub tables: Arc<[Table]>,
+    /// Where records came from.
+    pub names: Arc<TopicNames>,
     /// Folder of the quarantine files; made when there is something to write.
     pub quarantine_dir: PathBuf,
+    /// The topic that has them instead.
+    pub quarantine_topic: Option<LogTopic>,
     /// Takes refused rows; without it the first one ends the job.
     pub dead_letter: Option<DeadLetter>,
     /// Called once, with the first failure.
@@ -416,7 +422,7 @@ impl SinkQueue {
         let mut indices = vec![Vec::new(); shards + 1];
         for (index, record) in records.iter().enumerate() {
             let lane = match record.op {
-                Op::Quarantined | Op::Late => shards,
+                Op::Quarantined | Op::Late | Op::TooOld => shards,
                 Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Read => {
                     shard_of(record.fingerprint, shards)
                 }

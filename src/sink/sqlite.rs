@@ -17,8 +17,8 @@ use super::row::Field;
 use super::settings::SinkSettings;
 use super::target::{self, Binder, Bound, Problem, TargetColumn, quoted};
 use super::{
-    Applied, Claim, Claimed, Place, Rejected, ReplaySafety, Row, RowForm, Sink, WriteError, Writer,
-    admit,
+    Applied, Claim, Claimed, GenerationNote, Place, Rejected, ReplaySafety, Row, RowForm, Sink,
+    WriteError, Writer, admit,
 };
 use crate::error::Error;
 use crate::fault;
@@ -48,7 +48,7 @@ impl SqliteSink {
     }
 
     /// Names of the target tables.
-    fn names(&self) -> Vec<&str> {
+    fn target_names(&self) -> Vec<&str> {
         let name = |table| self.settings.target_name(table);
         self.tables.iter().map(name).collect()
     }
@@ -162,7 +162,13 @@ impl Sink for SqliteSink {
     fn note_checkpoint(&self, number: u64) -> Result<(), WriteError> {
         let guard = self.guard(self.held.incarnation()?);
         let mut connection = self.open().map_err(|error| WriteError::Retry(error.text))?;
-        tenure::note(&mut connection, guard, &self.names(), signed(number))
+        tenure::note(&mut connection, guard, &self.target_names(), signed(number))
+    }
+
+    fn generations(&self, generations: &[GenerationNote]) -> Result<(), WriteError> {
+        let guard = self.guard(self.held.incarnation()?);
+        let mut connection = self.open().map_err(|error| WriteError::Retry(error.text))?;
+        tenure::generations(&mut connection, guard, &self.target_names(), generations)
     }
 
     fn fit(&self, rows: &[Row<'_>]) -> Result<(), WriteError> {
@@ -176,7 +182,7 @@ impl Sink for SqliteSink {
         Ok(Box::new(SqliteWriter {
             guard: self.guard(place.incarnation),
             shard: signed(place.shard as u64),
-            names: self.names().into_iter().map(str::to_owned).collect(),
+            names: self.target_names().into_iter().map(str::to_owned).collect(),
             connection,
             statements: binders.iter().map(|_| Statements::default()).collect(),
             binders,

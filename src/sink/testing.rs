@@ -3,9 +3,14 @@
 use super::queue::{QueueOptions, SinkQueue};
 use super::replay::Replay;
 use super::settings::{SinkKind, SinkSettings};
-use super::{Applied, Change, Claim, Origin, Place, Role, Row, Sink, WriteError, Writer, queue};
+use super::{
+    Applied, Change, Claim, GenerationNote, Origin, Place, Role, Row, Sink, WriteError, Writer,
+    queue,
+};
 use crate::error::Error;
+use crate::generation::Stage;
 use crate::table::Table;
+use crate::topic::names::TopicNames;
 use headwater_operators::record::{Op, RecordRef, Records};
 use std::path::Path;
 use std::process::Command;
@@ -99,7 +104,9 @@ pub(super) fn options(tables: &[Table], quarantine_dir: &Path) -> QueueOptions {
         batch_rows_max: 1000,
         batch_bytes_max: 1 << 20,
         tables: tables.into(),
+        names: Arc::new(TopicNames::new(tables.into())),
         quarantine_dir: quarantine_dir.into(),
+        quarantine_topic: None,
         dead_letter: None,
         on_failure: Arc::new(|_| ()),
         replay: Arc::new(Replay::none()),
@@ -274,4 +281,14 @@ pub(super) fn until_written(
         }
     }
     unreachable!("it was written or has failed")
+}
+
+/// How far a generation is.
+pub(super) fn note(number: u32, stage: Stage, since_ms: Option<u64>) -> GenerationNote {
+    GenerationNote {
+        number,
+        id: format!("g{number}"),
+        stage,
+        since_ms,
+    }
 }

@@ -4,6 +4,7 @@
 //! [`KafkaTopics`] has one client for questions, which sees the *high watermark* whatever the
 //! isolation level of the readers. Every question ends within its time limit.
 
+mod configs;
 mod context;
 mod errors;
 #[expect(
@@ -23,7 +24,7 @@ mod settings;
 mod tests;
 
 use crate::error::Error;
-use crate::topic::{Assignment, OffsetRange, Reader, Start, Topics, Waker};
+use crate::topic::{Assignment, OffsetRange, Reader, Start, TopicSettings, Topics, Waker};
 use context::Context;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -234,6 +235,10 @@ impl Topics for KafkaTopics {
                 ids.map_err(|(code, _)| self.failed(topic, &KafkaError::MetadataFetch(code)))?;
             Ok(ids.into_iter().next().flatten())
         })
+    }
+
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+        self.describe(topic)
     }
 
     fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {

@@ -4,7 +4,9 @@
 //! records, aborted or compacted ones), so that what Kafka does can be played. Records behind an
 //! open transaction are in the log but not deliverable, as `read_committed` has it.
 
-use super::{Assignment, OffsetRange, RawRecord, Reader, Start, Take, Topics, Waker};
+use super::{
+    Assignment, OffsetRange, RawRecord, Reader, Start, Take, TopicSettings, Topics, Waker,
+};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +22,8 @@ pub struct OwnedRecord {
     pub value: Option<Vec<u8>>,
     /// The generation whose snapshot ends here.
     pub end_of_snapshot: Option<Vec<u8>>,
+    /// The run of the snapshot that it is of.
+    pub run_id: Option<Vec<u8>>,
 }
 
 impl OwnedRecord {
@@ -59,6 +63,7 @@ impl Log {
 #[derive(Default)]
 struct State {
     topics: BTreeMap<String, Vec<Log>>,
+    settings: BTreeMap<String, TopicSettings>,
     wakers: Vec<Waker>,
     /// How far the readers are, by topic and partition.
     read: BTreeMap<(String, u32), u64>,
@@ -82,6 +87,11 @@ impl MemoryTopics {
         if logs.len() < partitions {
             logs.resize_with(partitions, Log::default);
         }
+    }
+
+    /// Gives a topic settings. They are told and nothing else: nothing is deleted by itself.
+    pub fn configure(&self, topic: &str, settings: TopicSettings) {
+        self.lock().settings.insert(topic.to_owned(), settings);
     }
 
     /// Appends a record and gives its offset.
@@ -196,6 +206,10 @@ impl Topics for MemoryTopics {
             .collect())
     }
 
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+        Ok(self.lock().settings.get(topic).copied())
+    }
+
     fn reader(&self, partitions: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {
         self.lock().wakers.push(waker);
         let next = partitions.iter().map(|p| p.next_offset).collect();
@@ -239,6 +253,7 @@ impl Reader for MemoryReader {
                     key: record.key.as_deref(),
                     value: record.value.as_deref(),
                     end_of_snapshot: record.end_of_snapshot.as_deref(),
+                    run_id: record.run_id.as_deref(),
                 };
                 take(index, raw)?;
                 self.next[index] = offset + 1;

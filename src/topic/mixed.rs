@@ -6,7 +6,7 @@ mod tests;
 use crate::error::Error;
 use crate::topic::file::{FileTopics, PREFIX};
 use crate::topic::kafka::KafkaTopics;
-use crate::topic::{Assignment, OffsetRange, Reader, Start, Take, Topics, Waker};
+use crate::topic::{Assignment, OffsetRange, Reader, Start, Take, TopicSettings, Topics, Waker};
 
 /// Which kind of topic a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,10 @@ impl Topics for MixedTopics {
 
     fn topic_id(&self, topic: &str) -> Result<Option<String>, Error> {
         self.of(topic)?.topic_id(topic)
+    }
+
+    fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+        self.of(topic)?.settings(topic)
     }
 
     fn committed(&self, next_offsets: &[Assignment]) -> Option<String> {
@@ -142,6 +146,12 @@ impl Reader for MixedReader {
     fn freeze(&mut self, index: usize, end: u64) {
         let (part, inner) = self.find(index);
         self.parts[part].1.freeze(inner, end);
+    }
+
+    fn want_runs(&mut self) {
+        for (_, reader) in &mut self.parts {
+            reader.want_runs();
+        }
     }
 
     fn trouble(&self) -> Option<String> {

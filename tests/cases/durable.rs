@@ -14,14 +14,28 @@ use headwater::key::KeyGate;
 use headwater::sink::{Place, ReplaySafety, RowForm, Sink, WriteError, Writer};
 use headwater::store::Store;
 use headwater::table::Table;
-use headwater::topic::Assignment;
 use headwater::topic::memory::MemoryTopics;
+use headwater::topic::{Assignment, TopicSettings, Topics};
+use serde_json::Value;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const JOB: &str = "case";
 /// Long enough for a busy machine; a second instance looks for a third of it.
 const LEASE: Duration = Duration::from_secs(3);
+
+/// Verbs of a case whose job keeps checkpoints.
+const DURABLE: [&str; 9] = [
+    "target_preloaded",
+    "topic_config",
+    "checkpoint",
+    "stop",
+    "start",
+    "restart",
+    "crash_before_checkpoint",
+    "kill_after_offset_commit_before_state_flush",
+    "second_instance_joins",
+];
 
 /// What a run starts from.
 pub(crate) struct Ground {
@@ -69,16 +83,63 @@ impl Ground {
 pub(crate) struct Durable {
     store: Store,
     config: Config,
+    /// Whether the target holds rows at the first start.
+    preloaded: bool,
 }
 
 impl Durable {
+    /// Whether a case needs one.
+    pub(crate) fn needed(steps: &[Value]) -> bool {
+        let verbs = steps.iter().filter_map(|step| step["do"].as_str());
+        verbs.into_iter().any(|verb| DURABLE.contains(&verb))
+    }
+
     pub(crate) fn new(tick_ms: u64) -> Durable {
         let mut config = Config::default();
         JOB.clone_into(&mut config.job.job);
         config.limits.tick_ms = tick_ms;
         config.checkpoint.lease = LEASE;
         let store = Store::memory();
-        Durable { store, config }
+        Durable {
+            store,
+            config,
+            preloaded: false,
+        }
+    }
+
+    /// What a case says of the topics and the target as they are before the job begins.
+    pub(crate) fn lay_ground(&mut self, steps: &[Value], topics: &MemoryTopics) {
+        for step in steps {
+            match step["do"].as_str() {
+                Some("target_preloaded") => self.preloaded = true,
+                Some("topic_config") => {
+                    let members = step.as_object().expect("steps are objects");
+                    let text = |value: &Value| match value {
+                        Value::String(text) => text.clone(),
+                        other => other.to_string(),
+                    };
+                    let pairs: Vec<(&str, String)> = members
+                        .iter()
+                        .map(|(name, value)| (name.as_str(), text(value)))
+                        .collect();
+                    let pairs = pairs.iter().map(|(name, value)| (*name, value.as_str()));
+                    let topic = step["topic"].as_str().unwrap_or("M");
+                    topics.configure(topic, TopicSettings::from_pairs(pairs));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Mutations are read from the present end of their topic, behind at least one record.
+    pub(crate) fn start_at_the_end(&mut self, topics: &MemoryTopics) {
+        let ranges = topics.ranges("M").expect("in memory");
+        let ends: Vec<u64> = ranges.iter().map(|range| range.high.max(1)).collect();
+        for (partition, end) in ends.iter().enumerate() {
+            topics.extend_to("M", partition, *end);
+        }
+        let starts = &mut self.config.source.start_offsets;
+        starts.insert("M".to_owned(), ends);
     }
 
     /// Begins a run on what is there.
@@ -89,7 +150,10 @@ impl Durable {
         workers: usize,
     ) -> Result<Ground, Error> {
         let (failures, panel) = (Arc::<Failures>::default(), Arc::<Panel>::default());
-        let claims = Arc::<Claims>::default();
+        let claims = Arc::new(Claims {
+            preloaded: self.preloaded,
+            ..Claims::default()
+        });
         let begun = begin::lead(&Terms {
             config: &self.config,
             tables,
@@ -116,13 +180,14 @@ impl Durable {
             secret: manifest.secret().expect("16 bytes"),
             from_ms: manifest.time.now_ms,
             gate,
-            resumed: checkpoint::resume(&self.store, &manifest, 0..workers, workers)?,
+            resumed: checkpoint::resume(&self.store, &manifest, tables, 0..workers, workers)?,
             checkpoints: Some(Checkpoints {
                 store: self.store.clone(),
                 base: manifest,
                 interval_ms: u64::MAX,
                 kept: 3,
                 lease: Some(begun.lease),
+                events: None,
                 sink: claims.clone(),
                 uploads,
             }),
@@ -162,6 +227,7 @@ impl Durable {
 pub(crate) struct Claims {
     hold: Mutex<Hold>,
     changed: Condvar,
+    preloaded: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -202,6 +268,10 @@ impl Sink for Claims {
 
     fn check(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn holds_rows(&self) -> Result<Option<String>, Error> {
+        Ok(self.preloaded.then(|| "the target".to_owned()))
     }
 
     fn note_checkpoint(&self, _number: u64) -> Result<(), WriteError> {

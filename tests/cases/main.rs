@@ -126,6 +126,24 @@ fn with_the_rule_off_the_stale_row_wins() {
 }
 
 #[test]
+fn a_compacted_topic_that_forgets_deletes_too_early_is_refused() {
+    let own = folders()[0].clone();
+    let mut case = cases(&own).into_iter().find(|case| case.id == "B01");
+    let case = case.as_mut().expect("it is there");
+    let kept = |ms: u64| {
+        serde_json::json!({"do": "topic_config", "topic": "M", "cleanup.policy": "compact",
+            "delete.retention.ms": ms})
+    };
+    case.interleavings = None;
+    case.steps.insert(0, kept(3 * 86_400_000));
+    check(case).expect("as long as a rebuild may take");
+    case.steps[0] = kept(86_400_000);
+    case.runs[0].outcome = vec!["refused".to_owned()];
+    case.runs[0].message_has = vec!["delete.retention.ms".to_owned()];
+    check(case).expect("refused");
+}
+
+#[test]
 fn a_mutation_without_all_its_columns_is_refused() {
     let own = folders()[0].clone();
     for id in ["B28", "B29"] {

@@ -8,15 +8,18 @@ use crate::case::{Case, Outcome, Run};
 use crate::durable::{Claims, Durable, Ground};
 use crate::target::{Target, TargetOutlet};
 use headwater::checkpoint::manifest::PartitionState;
-use headwater::clock::{Continued, ManualClock};
+use headwater::clock::{Continued, ManualClock, WallClock};
 use headwater::decode::{DecodeSettings, EmptyValue};
 use headwater::error::Error;
 use headwater::failure::Failures;
-use headwater::job::{Finish, Job, Panel, Settings};
+use headwater::generation::Sources;
+use headwater::guard::GuardSettings;
+use headwater::job::{Finish, Job, Panel, Readiness, Settings};
 use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
+use headwater::topic::names::TopicNames;
 use headwater::worker::WorkerRun;
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
@@ -31,17 +34,6 @@ const TICK_MS: u64 = 20;
 const TURNS_MAX: usize = 3000;
 /// How long threads of the job (checkpoints) are waited for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Verbs of a case whose job keeps checkpoints.
-const DURABLE: [&str; 7] = [
-    "checkpoint",
-    "stop",
-    "start",
-    "restart",
-    "crash_before_checkpoint",
-    "kill_after_offset_commit_before_state_flush",
-    "second_instance_joins",
-];
-
 /// Plays `case` in `order` on so many workers.
 pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Outcome {
     match Player::start(case, run, workers).and_then(|mut player| {
@@ -113,10 +105,12 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
             open_late_max_ms: 3_600_000,
         },
         start_margin_ms: 900_000,
+        guard: GuardSettings::default(),
         on_forgotten: OnForgotten::Quarantine,
         rule: case.rule,
         finish: Finish::EndRecords,
         decode: DecodeSettings::default(),
+        readiness: Readiness::default(),
     };
     let mut key = None;
     for (name, value) in &run.config {
@@ -165,10 +159,6 @@ impl Player {
             snapshot: "S".to_owned(),
             key: key.clone(),
         };
-        let durable = |step: &Value| {
-            let verb = step.get("do").and_then(Value::as_str);
-            verb.is_some_and(|verb| DURABLE.contains(&verb))
-        };
         let mut player = Player {
             tables: case.tables().into_iter().map(table).collect(),
             settings,
@@ -176,11 +166,7 @@ impl Player {
             partitions,
             clock: Arc::default(),
             target: Arc::default(),
-            durable: case
-                .steps
-                .iter()
-                .any(durable)
-                .then(|| Durable::new(TICK_MS)),
+            durable: Durable::needed(&case.steps).then(|| Durable::new(TICK_MS)),
             workers,
             panel: Arc::default(),
             failures: Arc::default(),
@@ -189,7 +175,13 @@ impl Player {
             starts: 0,
             ended: false,
         };
-        player.begin(workers);
+        if let Some(durable) = &mut player.durable {
+            durable.lay_ground(&case.steps, &player.topics);
+        }
+        let first = case.steps.first().and_then(|step| step.get("do"));
+        if first != Some(&json!("start")) {
+            player.begin(workers);
+        }
         Ok(player)
     }
 
@@ -224,8 +216,10 @@ impl Player {
         let job = Arc::new(Job {
             gate: Arc::new(ground.gate),
             tables: self.tables.clone(),
+            names: Arc::new(TopicNames::new(self.tables.clone().into())),
             partitions: ground.partitions,
             generation_id: "g1".to_owned(),
+            generation_names: Default::default(),
             topics: Arc::new(self.topics.clone()),
             outlet: Box::new(move |_, waker| {
                 Box::new(TargetOutlet {
@@ -246,6 +240,10 @@ impl Player {
             replay: Arc::new(Replay::none()),
             checkpoints: ground.checkpoints,
             first_worker: 0,
+            wall: Arc::new(WallClock),
+            sources: Sources::default(),
+            witness: None,
+            highs: None,
         });
         self.live = Some(spawn(job, self.workers));
     }
@@ -265,7 +263,11 @@ impl Player {
     /// Starts the job again, on other workers when the case does not say on how many.
     fn restart(&mut self, step: &Value) {
         let workers = step.get("workers").and_then(Value::as_u64);
-        self.begin(workers.map_or(self.workers % 3 + 1, |count| count as usize));
+        let other = match self.starts {
+            0 => self.workers,
+            _ => self.workers % 3 + 1,
+        };
+        self.begin(workers.map_or(other, |count| count as usize));
     }
 
     fn play(&mut self, case: &Case, run: &Run, order: &[usize]) -> Result<(), String> {
@@ -386,7 +388,9 @@ impl Player {
         let at = partition(step);
         match verb {
             "advance_processing_time" => self.clock.advance(number("ms")?),
-            "run_ttl_sweep" | "read_end_offset" | "note" | "topic_config" => {}
+            "run_ttl_sweep" | "read_end_offset" | "note" => {}
+            // Of the ground that the job begins on.
+            "topic_config" | "target_preloaded" => {}
             "offsets" => {
                 self.topics.trim_to(topic, at, number("start")?);
                 if self.live.is_none() {
@@ -420,7 +424,7 @@ impl Player {
 
     /// Verbs about the job's runs.
     fn life(&mut self, verb: &str, step: &Value) -> Result<(), String> {
-        let Some(durable) = &self.durable else {
+        let Some(durable) = &mut self.durable else {
             return Err(format!("the verb `{verb}` is not known or not built yet"));
         };
         match verb {
@@ -448,7 +452,10 @@ impl Player {
                 self.finish();
                 self.kill();
             }
-            "start" if self.live.is_none() && step.get("mutation_start").is_none() => {
+            "start" if self.live.is_none() => {
+                if step.get("mutation_start") == Some(&json!("latest")) {
+                    durable.start_at_the_end(&self.topics);
+                }
                 self.restart(step);
             }
             "restart" => {
@@ -487,7 +494,7 @@ impl Player {
             .get("t")
             .and_then(Value::as_str)
             .ok_or("a record without a topic")?;
-        if topic == "N" {
+        if topic == "N" && !self.failed() {
             return Err("notifications are not built yet".to_owned());
         }
         let text = |raw: &str, name: &str| match (step.get(raw), step.get(name)) {

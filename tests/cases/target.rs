@@ -47,7 +47,7 @@ fn apply(target: &mut Target, record: &RecordRef<'_>) {
             let row = row(record.value);
             target.rows.insert(record.fingerprint, row);
         }
-        Op::Quarantined | Op::Late => target.quarantined.push(row(record.value)),
+        Op::Quarantined | Op::Late | Op::TooOld => target.quarantined.push(row(record.value)),
     }
 }
 

@@ -49,7 +49,7 @@ fn store(folder: &Path) -> Store {
 
 /// What workers have after a restore, each marker on its owner.
 fn restored(store: &Store, manifest: &Manifest, workers: usize) -> Markers {
-    let resumed = resume(store, manifest, 0..workers, workers);
+    let resumed = resume(store, manifest, &[], 0..workers, workers);
     let resumed = resumed.unwrap_or_else(|error| panic!("{error}"));
     let mut markers = Markers::new();
     for worker in 0..workers {

@@ -6,6 +6,7 @@
 mod access;
 #[path = "../support/binary.rs"]
 mod binary;
+mod explain;
 #[path = "../support/hosts.rs"]
 mod free_hosts;
 mod job;

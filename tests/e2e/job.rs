@@ -321,6 +321,9 @@ snapshot  = "{}"
 [source]
 database = "{}"
 
+[promote]
+caught_up = "unproven" # the writers stop, and nothing comes after
+
 [sink]
 kind = "postgres"
 url  = "{}"

@@ -3,6 +3,22 @@
 use crate::decide::{OnForgotten, Verdict};
 use crate::marker::MarkerStats;
 use crate::record::{Op, RecordRef};
+use std::collections::BTreeMap;
+
+/// What became of the READs of one generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounters {
+    /// Emitted.
+    pub emitted: u64,
+    /// Dropped because their key has a marker.
+    pub dropped_marker: u64,
+    /// Dropped because the generation is not open for their table.
+    pub dropped_superseded: u64,
+    /// Behind a frozen end, or of an older run: quarantined.
+    pub late: u64,
+    /// Quarantined, emitted all the same, or the end of the job: a marker was forgotten.
+    pub unsafe_reads: u64,
+}
 
 /// Counts since the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +37,7 @@ pub struct MergeCounters {
     pub reads_dropped_superseded: u64,
     /// READs quarantined because a marker of their window was forgotten.
     pub reads_quarantined: u64,
-    /// READs quarantined because they lie behind a frozen end.
+    /// READs quarantined because they lie behind a frozen end, or are of an older run.
     pub reads_late: u64,
     /// READs emitted although they may be stale (`on_forgotten = "emit"`).
     pub reads_emitted_unsafe: u64,
@@ -29,6 +45,10 @@ pub struct MergeCounters {
     pub reads_failed: u64,
     /// READs that waited for their tick.
     pub reads_held: u64,
+    /// READs by generation.
+    pub generations: BTreeMap<u32, ReadCounters>,
+    /// The latest tick of a marker that was forgotten.
+    pub forgotten_through: Option<u64>,
     /// The store's own numbers.
     pub markers: MarkerStats,
 }
@@ -49,20 +69,32 @@ impl MergeCounters {
             Op::Upsert => self.upserts += 1,
             Op::Delete => self.deletes += 1,
             Op::ReadInPlace => self.reads_in_place += 1,
-            Op::Read | Op::Quarantined | Op::Late => unreachable_op("mutation", op),
+            Op::Read | Op::Quarantined | Op::Late | Op::TooOld => unreachable_op("mutation", op),
         }
     }
 
     pub(super) fn read(&mut self, record: &RecordRef<'_>, verdict: Verdict) {
-        match (record.op, verdict) {
-            (Op::Late, _) => self.reads_late += 1,
-            (_, Verdict::Emit) => self.reads_emitted += 1,
-            (_, Verdict::DropMarked) => self.reads_dropped_marker += 1,
-            (_, Verdict::DropSuperseded) => self.reads_dropped_superseded += 1,
-            (_, Verdict::Unsafe(OnForgotten::Quarantine)) => self.reads_quarantined += 1,
-            (_, Verdict::Unsafe(OnForgotten::Emit)) => self.reads_emitted_unsafe += 1,
-            (_, Verdict::Unsafe(OnForgotten::Fail)) => self.reads_failed += 1,
-        }
+        let of = self.generations.entry(record.generation).or_default();
+        let (all, own) = match (record.op, verdict) {
+            (Op::Late | Op::TooOld, _) => (&mut self.reads_late, &mut of.late),
+            (_, Verdict::Emit) => (&mut self.reads_emitted, &mut of.emitted),
+            (_, Verdict::DropMarked) => (&mut self.reads_dropped_marker, &mut of.dropped_marker),
+            (_, Verdict::DropSuperseded) => (
+                &mut self.reads_dropped_superseded,
+                &mut of.dropped_superseded,
+            ),
+            (_, Verdict::Unsafe(OnForgotten::Quarantine)) => {
+                (&mut self.reads_quarantined, &mut of.unsafe_reads)
+            }
+            (_, Verdict::Unsafe(OnForgotten::Emit)) => {
+                (&mut self.reads_emitted_unsafe, &mut of.unsafe_reads)
+            }
+            (_, Verdict::Unsafe(OnForgotten::Fail)) => {
+                (&mut self.reads_failed, &mut of.unsafe_reads)
+            }
+        };
+        *all += 1;
+        *own += 1;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The merge by hand on one worker: what arrives in which activation, and where control stands.
 
-use super::{MergeConfig, MergeCounters, Merged, merge};
+use super::{MergeConfig, MergeCounters, Merged, ReadCounters, merge};
 use crate::control::Command;
 use crate::decide::OnForgotten;
 use crate::marker::{MarkerArrangement, MarkerConfig};
@@ -106,6 +106,7 @@ fn open(opened_at_ms: u64) -> Command {
         id: "g1".to_owned(),
         topics: Vec::new(),
         partitions: Vec::new(),
+        not_before_ms: 0,
     }
 }
 
@@ -252,5 +253,76 @@ fn a_mutation_on_the_read_input_is_refused() {
         bench.reads.send(record(1, Op::Delete));
         bench.reads.flush();
         bench.left(worker);
+    });
+}
+
+#[test]
+fn a_newer_generation_takes_over_table_by_table() {
+    timely::execute_directly(|worker| {
+        let mut bench = bench(worker, until_ready());
+        let opened = |generation: u32, tables: &[u16]| match open(0) {
+            Command::Open { id, .. } => Command::Open {
+                generation,
+                tables: tables.to_vec(),
+                opened_at_ms: 0,
+                id,
+                topics: Vec::new(),
+                partitions: Vec::new(),
+                not_before_ms: 0,
+            },
+            other => other,
+        };
+        bench.command(0, opened(1, &[0, 1]));
+        bench.command(20, opened(2, &[1]));
+        bench.mutation(20, 7);
+        bench.control.advance_to(100);
+        let mut send = |tick, generation, table, fingerprint, op| {
+            bench.reads.advance_to(tick);
+            bench.reads.send(RecordRef {
+                generation,
+                table,
+                ..record(fingerprint, op)
+            });
+        };
+        send(40, 1, 0, 1, Op::Read);
+        send(40, 1, 1, 2, Op::Read);
+        send(40, 2, 1, 2, Op::Read);
+        send(40, 2, 1, 7, Op::Read);
+        send(40, 2, 0, 3, Op::Read);
+        send(40, 2, 1, 4, Op::TooOld);
+        bench.reads.flush();
+        let left = bench.left(worker);
+        let reads: Vec<_> = left.iter().filter(|(tick, ..)| *tick == 40).collect();
+        assert_eq!(reads.len(), 3, "{left:?}");
+        bench.command(
+            100,
+            Command::Close {
+                generation: 2,
+                aborted: false,
+            },
+        );
+        bench.control.advance_to(200);
+        bench.reads.advance_to(180);
+        for (generation, op) in [(2, Op::Read), (2, Op::Late), (1, Op::Read)] {
+            bench.reads.send(RecordRef {
+                generation,
+                ..record(9, op)
+            });
+        }
+        bench.reads.flush();
+        bench.left(worker);
+        let counters = bench.counters.borrow();
+        let of = |emitted, dropped_marker, dropped_superseded, late| ReadCounters {
+            emitted,
+            dropped_marker,
+            dropped_superseded,
+            late,
+            unsafe_reads: 0,
+        };
+        assert_eq!(counters.generations[&1], of(2, 0, 1, 0));
+        assert_eq!(counters.generations[&2], of(1, 1, 2, 2));
+        assert_eq!(counters.reads_dropped_superseded, 3);
+        assert_eq!(counters.reads_late, 2);
+        assert_eq!(counters.forgotten_through, None);
     });
 }

@@ -18,6 +18,8 @@ pub enum Op {
     Quarantined = 5,
     /// A READ at or past its partition's frozen end; passes the merge for the quarantine output.
     Late = 6,
+    /// A READ of an older run that a late producer has appended; passes the merge likewise.
+    TooOld = 7,
 }
 
 impl Op {
@@ -35,6 +37,7 @@ impl Op {
             4 => Some(Op::Read),
             5 => Some(Op::Quarantined),
             6 => Some(Op::Late),
+            7 => Some(Op::TooOld),
             _ => None,
         }
     }
@@ -43,7 +46,7 @@ impl Op {
     pub fn marks(self) -> bool {
         match self {
             Op::Upsert | Op::Delete => true,
-            Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late => false,
+            Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late | Op::TooOld => false,
         }
     }
 }

@@ -12,7 +12,7 @@ type Row = (u128, u8, u16, u32, u32, u64, u64, Vec<u8>, Vec<u8>);
 fn record(row: &Row) -> RecordRef<'_> {
     RecordRef {
         fingerprint: row.0,
-        op: Op::from_code(row.1 % 5 + 1).expect("1..=5"),
+        op: Op::from_code(row.1 % 7 + 1).expect("1..=7"),
         table: row.2,
         generation: row.3,
         partition: row.4,

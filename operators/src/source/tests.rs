@@ -72,6 +72,7 @@ impl Feed for ScriptFeed {
             if script.ends.get() && script.at_hand.get() == 0 {
                 ends.push(PartitionEnd {
                     replayed: false,
+                    generation: 1,
                     mutations: true,
                     topic: "t".to_owned(),
                     partition: 0,

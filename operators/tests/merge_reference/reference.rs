@@ -40,7 +40,7 @@ pub(crate) fn stale_reads<'a>(output: impl Iterator<Item = &'a Row>) -> Vec<Stal
                     });
                 }
             }
-            Op::ReadInPlace | Op::Quarantined | Op::Late => {}
+            Op::ReadInPlace | Op::Quarantined | Op::Late | Op::TooOld => {}
         }
     }
     stale
@@ -98,6 +98,14 @@ pub(crate) fn total(world: &World) -> MergeCounters {
         total.reads_emitted_unsafe += counters.reads_emitted_unsafe;
         total.reads_failed += counters.reads_failed;
         total.reads_held += counters.reads_held;
+        for (generation, of) in &counters.generations {
+            let sum = total.generations.entry(*generation).or_default();
+            sum.emitted += of.emitted;
+            sum.dropped_marker += of.dropped_marker;
+            sum.dropped_superseded += of.dropped_superseded;
+            sum.late += of.late;
+            sum.unsafe_reads += of.unsafe_reads;
+        }
     }
     total
 }
@@ -118,6 +126,12 @@ pub(crate) fn check_counters(world: &World) {
     );
     assert_eq!(total.reads_quarantined, left(Op::Quarantined));
     assert_eq!(total.reads_late, left(Op::Late));
+    for (generation, of) in &total.generations {
+        let read = world.reads_in.iter();
+        let read = read.filter(|row| row.generation == *generation).count() as u64;
+        let all = of.emitted + of.dropped_marker + of.dropped_superseded + of.late;
+        assert_eq!(all + of.unsafe_reads, read, "generation {generation}");
+    }
     let accounted = total.reads_emitted
         + total.reads_emitted_unsafe
         + total.reads_dropped_marker

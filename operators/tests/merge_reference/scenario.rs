@@ -234,6 +234,7 @@ impl Driver<'_> {
         if self.opened > 0 && self.random.percent(50) {
             self.send(Command::Close {
                 generation: self.opened,
+                aborted: self.opened.is_multiple_of(2),
             });
             if self.random.percent(50) {
                 let ticks = self.random.between(1, 4) as u64;
@@ -255,6 +256,7 @@ impl Driver<'_> {
             id: String::new(),
             topics: Vec::new(),
             partitions: Vec::new(),
+            not_before_ms: 0,
         });
     }
 

@@ -162,5 +162,5 @@ impl Outlet for ScriptOutlet {
 
 /// Whether a row changes the target.
 pub(crate) fn applies(op: Op) -> bool {
-    !matches!(op, Op::Quarantined | Op::Late)
+    !matches!(op, Op::Quarantined | Op::Late | Op::TooOld)
 }

@@ -32,7 +32,7 @@ fn restored(
     manifest: &Manifest,
     workers: usize,
 ) -> (BTreeMap<u128, u64>, Vec<RunRef>) {
-    let resumed = resume(store, manifest, 0..workers, workers).expect("restored");
+    let resumed = resume(store, manifest, &[], 0..workers, workers).expect("restored");
     let (mut all, mut refs) = (BTreeMap::new(), Vec::new());
     for worker in 0..workers {
         for (run_ref, run) in resumed.take_runs(worker) {
@@ -124,7 +124,7 @@ fn a_missing_and_a_damaged_run_are_named() {
         if let Some(bytes) = damage {
             store.put("h/runs/x", bytes).expect("written");
         }
-        let error = resume(&store, &manifest, 0..1, 1).expect_err("damaged");
+        let error = resume(&store, &manifest, &[], 0..1, 1).expect_err("damaged");
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert!(error.text.contains("h/runs/x"), "{error}");
     }

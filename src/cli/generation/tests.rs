@@ -118,4 +118,10 @@ fn another_job_is_asked_by_its_url() {
         panic!("not generation")
     };
     assert_eq!(args.origin.sets, ["control.listen=127.0.0.1:7071"]);
+    let line = "headwater generation pause -c a.toml --set job=x --control http://b:1";
+    let Ok(Command::Generation(args)) = parse(line.split(' ')) else {
+        panic!("not generation")
+    };
+    assert_eq!(args.origin.path, Some("a.toml".into()));
+    assert_eq!(args.origin.sets, ["job=x", "control.listen=b:1"]);
 }

@@ -81,10 +81,7 @@ fn code(config: &str, at: &str, verb: &str) -> i32 {
 fn verbs_change_a_running_job_from_any_process_of_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let config = configured(dir.path());
-    let plane = Plane::new(Facts {
-        job: "hello".to_owned(),
-        ..Facts::default()
-    });
+    let plane = Plane::new(Facts::default());
     plane.topics.create("s2", 1);
     let (second, server) = plane.another_process();
     for at in [plane.address.as_str(), second.as_str()] {

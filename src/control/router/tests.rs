@@ -73,13 +73,28 @@ fn on_loopback_a_strange_host_is_refused() {
 fn elsewhere_nothing_is_told_without_the_token() {
     let open = access(false, true);
     let host = "db.internal:7070";
-    for path in ["/v1/status", "/metrics", "/", "/v1/checkpoints", "/livez/x"] {
+    for path in [
+        "/v1/status",
+        "/metrics",
+        "/v1/checkpoints",
+        "/livez/x",
+        "/dashboard/x",
+    ] {
         assert_eq!(code(&open, Method::GET, path, host, ""), 401, "{path}");
         assert_eq!(code(&open, Method::GET, path, host, TOKEN), 200, "{path}");
     }
-    for probe in ["/livez", "/readyz"] {
-        assert_eq!(code(&open, Method::GET, probe, host, ""), 200, "{probe}");
-        assert_eq!(code(&open, Method::POST, probe, host, ""), 401, "{probe}");
+    // The page tells nothing; it asks for the token itself.
+    for open_to_all in ["/livez", "/readyz", "/", "/dashboard/main.js"] {
+        assert_eq!(
+            code(&open, Method::GET, open_to_all, host, ""),
+            200,
+            "{open_to_all}"
+        );
+        assert_eq!(
+            code(&open, Method::POST, open_to_all, host, ""),
+            401,
+            "{open_to_all}"
+        );
     }
 }
 
@@ -96,7 +111,10 @@ fn another_process_sends_on_what_it_cannot_know() {
     assert_eq!(sent.status(), StatusCode::TEMPORARY_REDIRECT);
     let location = sent.headers().get(header::LOCATION).expect("a place");
     assert_eq!(location, "http://[::1]:7070/v1/status?a=b");
-    for own in ["/livez", "/readyz", "/metrics"] {
+    let page = elsewhere(&access, &uri("/")).expect("sent on");
+    let location = page.headers().get(header::LOCATION).expect("a place");
+    assert_eq!(location, "http://[::1]:7070/");
+    for own in ["/livez", "/readyz", "/metrics", "/dashboard/main.js"] {
         assert!(elsewhere(&access, &uri(own)).is_none(), "{own}");
     }
     access.elsewhere = Some(Err("no hostfile".to_owned()));

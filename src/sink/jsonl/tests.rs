@@ -3,7 +3,11 @@
 use crate::sink::admit;
 use crate::sink::queue::{QueueOptions, start, version};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
-use crate::sink::testing::{B21_BATCHES, B21_ROWS, b21, options, settings, table, write_all};
+use crate::sink::testing::{
+    B21_BATCHES, B21_ROWS, Event, b21, envelope, event, options, settings, table, write_all,
+};
+use headwater_operators::control::Command;
+use headwater_operators::record::Op;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -87,4 +91,43 @@ fn a_file_belongs_to_one_incarnation() {
         rows(&(read("rows.1.0.jsonl") + &read("rows.2.0.jsonl"))),
         B21_ROWS
     );
+}
+
+#[test]
+fn lines_name_the_generation_of_their_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = [table("public.hello")];
+    let path = folder.path().join("rows");
+    let sink = build(&jsonl(&path), &tables, &BTreeMap::new(), 1).unwrap();
+    for number in [1, 2] {
+        sink.names().unwrap().told(&Command::Open {
+            generation: number,
+            tables: vec![0],
+            opened_at_ms: 0,
+            id: format!("g{number}"),
+            topics: Vec::new(),
+            partitions: Vec::new(),
+            not_before_ms: 0,
+        });
+    }
+    let read = Event {
+        op: Op::Read,
+        ..event(r#"{"id":1}"#, &envelope(r#"{"id":1}"#))
+    };
+    let events = [read, event(r#"{"id":2}"#, "")];
+    let options = options(&tables, folder.path());
+    write_all(sink.as_ref(), &options, &events);
+    let text = std::fs::read_to_string(folder.path().join("rows.1.0.jsonl")).unwrap();
+    let ends: Vec<&str> = text
+        .lines()
+        .map(|line| line.split_once("\"row\":").unwrap().1)
+        .collect();
+    // A READ's own one; for a mutation the newest.
+    let version = |counter| version(1, counter);
+    let read = format!(
+        "{{\"id\":1}},\"version\":{},\"generation\":\"g1\"}}",
+        version(1)
+    );
+    let deleted = format!("null,\"version\":{},\"generation\":\"g2\"}}", version(2));
+    assert_eq!(ends, [read, deleted]);
 }

@@ -2,9 +2,9 @@
 //!
 //! It cannot tell whether a record that timed out was written; it is then written again.
 
-use crate::sink::{Change, Row};
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{
     BaseProducer, BaseRecord, DeliveryResult, NoCustomPartitioner, Producer, ProducerContext,
 };
@@ -52,21 +52,37 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
     }
 }
 
-/// Hands rows to librdkafka but those that are `skipped`, waiting while its queue is full.
-pub(super) fn hand_over(
+/// The header that names the generation of a record.
+pub const GENERATION_HEADER: &str = "headwater.generation";
+
+/// A record that is to be sent.
+pub(super) struct Outgoing<'a> {
+    pub(super) topic: &'a str,
+    pub(super) key: &'a [u8],
+    /// None for a tombstone.
+    pub(super) value: Option<&'a [u8]>,
+    /// The id of its generation.
+    pub(super) generation: Option<&'a str>,
+}
+
+/// Hands records to librdkafka, each with its number among those of the batch, waiting while its
+/// queue is full.
+pub(super) fn hand_over<'a>(
     producer: &BaseProducer<Deliveries>,
-    topics: &[String],
-    rows: &[Row<'_>],
-    skipped: impl Fn(usize) -> bool,
+    records: impl IntoIterator<Item = (usize, Outgoing<'a>)>,
 ) {
-    for (index, row) in rows.iter().enumerate() {
-        if skipped(index) {
-            continue;
-        }
-        let topic = topics[row.table].as_str();
-        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, index).key(row.key);
-        if let Change::Upsert(value) = row.change {
+    for (index, outgoing) in records {
+        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(outgoing.topic, index);
+        record = record.key(outgoing.key);
+        if let Some(value) = outgoing.value {
             record = record.payload(value);
+        }
+        if let Some(id) = outgoing.generation {
+            let header = Header {
+                key: GENERATION_HEADER,
+                value: Some(id),
+            };
+            record = record.headers(OwnedHeaders::new_with_capacity(1).insert(header));
         }
         send(producer, index, record);
     }

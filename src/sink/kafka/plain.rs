@@ -3,7 +3,7 @@
 //! It cannot take back what it wrote of a batch that failed; the batch is written again.
 
 use super::KafkaSink;
-use super::deliver::{Deliveries, Verdict, hand_over, verdict, wait};
+use super::deliver::{Deliveries, Verdict, verdict, wait};
 use crate::error::Error;
 use crate::sink::{Applied, Rejected, Row, WriteError, Writer};
 use rdkafka::producer::{BaseProducer, Producer};
@@ -22,7 +22,7 @@ impl PlainWriter {
 
 impl Writer for PlainWriter {
     fn write(&mut self, rows: &[Row<'_>], _applied: &[Applied]) -> Result<(), WriteError> {
-        hand_over(&self.producer, &self.sink.topics, rows, |_| false);
+        self.sink.hand_over(&self.producer, rows, |_| false);
         wait(&self.producer, Duration::MAX);
         let failures = self.producer.context().take();
         if let Some((_, reason)) = self.producer.client().fatal_error() {

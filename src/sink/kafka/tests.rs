@@ -1,14 +1,18 @@
 //! The Kafka sink against librdkafka's own mock cluster.
 
-use crate::sink::queue::{QueueOptions, start};
+use super::{GENERATION_HEADER, LogTopic};
+use crate::sink::queue::{QueueOptions, SinkState, start};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
 use crate::sink::testing::{
-    B21_BATCHES, b21, event, options, push_all, row, settings, table, until, write_unclaimed,
+    B21_BATCHES, Event, b21, event, options, options_with_failures, place, push_all, records, row,
+    settings, table, until, write_unclaimed,
 };
 use crate::sink::{Place, Sink, WriteError, admit};
+use headwater_operators::control::Command;
+use headwater_operators::record::Op;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message;
+use rdkafka::message::{Headers, Message};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::{Offset, TopicPartitionList};
@@ -188,4 +192,139 @@ fn what_is_wrong_at_the_start_is_said() {
     settings.kafka.insert("no.such.property".into(), "1".into());
     let error = sink(&settings).check().unwrap_err();
     assert!(error.text.contains("no.such.property"), "{error}");
+}
+
+/// Key and generation of all records of partition 0, in order.
+fn generations(cluster: &Cluster, topic: &str) -> Vec<(String, Option<String>)> {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", cluster.bootstrap_servers())
+        .set("group.id", "test")
+        .set("enable.partition.eof", "true");
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning)
+        .unwrap();
+    consumer.assign(&list).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut found = Vec::new();
+    while let Ok(message) = consumer.poll(Duration::from_secs(10)).unwrap() {
+        let headers = message.headers();
+        let id = headers.map(|headers| {
+            assert_eq!(headers.count(), 1);
+            assert_eq!(headers.get(0).key, GENERATION_HEADER);
+            text(headers.get(0).value.unwrap())
+        });
+        found.push((text(message.key().unwrap()), id));
+    }
+    found
+}
+
+#[test]
+fn a_header_names_the_generation() {
+    let cluster = cluster();
+    for transactional in [true, false] {
+        let topic = format!("out.{transactional}");
+        cluster.create_topic(&topic, 1, 1).unwrap();
+        let mut settings = kafka(&cluster, &topic);
+        settings.transactional = transactional;
+        let sink = sink(&settings);
+        let mut writer = sink.writer(place(1, 0)).unwrap();
+        let rows = |generation: u32| {
+            let mut read = row("read", "1");
+            read.origin.generation = generation;
+            [read, row("upsert", "1"), row("delete", "")]
+        };
+        writer.write(&rows(1), &[]).unwrap();
+        for number in [1, 2] {
+            sink.names().unwrap().told(&Command::Open {
+                generation: number,
+                tables: vec![0],
+                opened_at_ms: 0,
+                id: format!("g{number}"),
+                topics: Vec::new(),
+                partitions: Vec::new(),
+                not_before_ms: 0,
+            });
+        }
+        writer.write(&rows(1), &[]).unwrap();
+        let of = |ids: [Option<&str>; 3]| {
+            let keys = ["read", "upsert", "delete"].map(str::to_owned);
+            keys.into_iter().zip(ids.map(|id| id.map(str::to_owned)))
+        };
+        let expected = of([None; 3]).chain(of([Some("g1"), Some("g2"), Some("g2")]));
+        assert_eq!(generations(&cluster, &topic), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn quarantined_reads_are_in_the_topic_before_they_are_durable() {
+    let cluster = cluster();
+    cluster.create_topic("out", 1, 1).unwrap();
+    cluster.create_topic("quarantine", 1, 1).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let settings = kafka(&cluster, "out");
+    let mut properties = settings.kafka.clone();
+    properties.insert("message.timeout.ms".into(), "1000".into());
+    let topic = LogTopic::new("quarantine.topic", "quarantine", &properties).unwrap();
+    let options = QueueOptions {
+        quarantine_topic: Some(topic),
+        ..options(&[table("public.hello")], dir.path())
+    };
+    let mut queue = start(sink(&settings).as_ref(), &options).unwrap().remove(0);
+    let of = |op, id: u32| Event {
+        op,
+        ..event(&format!("{{\"id\":{id}}}"), "{\"after\":{}}")
+    };
+    let events = [of(Op::Quarantined, 1), of(Op::Late, 2)];
+    cluster.broker_down(1).unwrap();
+    let ticket = queue.push(records(&events, 40));
+    until("it is in trouble", || {
+        matches!(queue.state(), SinkState::Retrying { reason, .. }
+            if reason.contains("quarantine topic quarantine at"))
+    });
+    assert_eq!(queue.durable(), ticket);
+    cluster.broker_up(1).unwrap();
+    until("durable", || queue.durable() > ticket);
+    // By its key a record counts once, however often it was tried.
+    let found: BTreeMap<String, String> = read(&cluster, "quarantine", 1)
+        .into_iter()
+        .map(|(_, key, value)| (key, value.unwrap()))
+        .collect();
+    let keys: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["snap.public.hello[3]@40", "snap.public.hello[3]@41"]);
+    let line: serde_json::Value = serde_json::from_str(&found[keys[1]]).unwrap();
+    assert_eq!(line["reason"], "late");
+    assert_eq!(
+        (&line["offset"], &line["key"]["id"]),
+        (&41.into(), &2.into())
+    );
+    assert_eq!(line["table"], "public.hello");
+    assert!(!dir.path().join("quarantine.1.0.jsonl").exists());
+}
+
+#[test]
+fn a_quarantined_read_that_brokers_refuse_ends_the_job() {
+    let cluster = cluster();
+    cluster.create_topic("out", 1, 1).unwrap();
+    cluster.create_topic("quarantine", 1, 1).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let settings = kafka(&cluster, "out");
+    let topic = LogTopic::new("quarantine.topic", "quarantine", &settings.kafka).unwrap();
+    let (options, failures) = options_with_failures(&[table("public.hello")], dir.path());
+    let options = QueueOptions {
+        quarantine_topic: Some(topic),
+        ..options
+    };
+    let mut queue = start(sink(&settings).as_ref(), &options).unwrap().remove(0);
+    let read = Event {
+        op: Op::Late,
+        ..event("{\"id\":1}", &"x".repeat(2_000_000))
+    };
+    let ticket = queue.push(records(&[read], 7));
+    until("a failure", || !failures.lock().unwrap().is_empty());
+    let error = failures.lock().unwrap()[0].text.clone();
+    assert!(error.contains("does not take a READ"), "{error}");
+    assert!(error.contains("snap.public.hello[3]@7"), "{error}");
+    assert_eq!(queue.durable(), ticket, "it would be lost");
 }

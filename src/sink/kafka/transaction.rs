@@ -9,7 +9,7 @@
 //! A producer that was fenced never becomes usable again (see [`super::fence`]).
 
 use super::KafkaSink;
-use super::deliver::{Deliveries, Verdict, hand_over, verdict, wait};
+use super::deliver::{Deliveries, Verdict, verdict, wait};
 use super::fence;
 use crate::error::Error;
 use crate::fault;
@@ -76,7 +76,7 @@ impl TransactionalWriter {
         begun.map_err(|error| self.ended(&error))?;
         self.open = Open::Transaction;
         let skipped = |index| without.contains_key(&index);
-        hand_over(&self.producer, &self.sink.topics, rows, skipped);
+        self.sink.hand_over(&self.producer, rows, skipped);
         self.delivered(rows, without)
     }
 

@@ -2,7 +2,8 @@
 //! on it find each other.
 //!
 //! Invariant: tables that are there are used wherever they are; new ones are made only when there
-//! are none in the whole database.
+//! are none in the whole database, but for one that an older version did not have: it is made beside
+//! the others.
 //!
 //! It cannot choose when a schema was copied within a database, unless one of the two is on the
 //! search path.
@@ -10,7 +11,7 @@
 use super::Target;
 use super::tenure::Halt;
 use crate::error::Error;
-use crate::sink::ledger::{APPLIED, CHECKPOINT, TARGET};
+use crate::sink::ledger::{APPLIED, CHECKPOINT, GENERATION, TARGET};
 use crate::sink::target::quoted;
 use tokio_postgres::GenericClient;
 
@@ -34,7 +35,8 @@ const SCHEMAS: &str = "
 const RIGHTS: &str = "
     SELECT DISTINCT r FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r,
                            unnest($1::text[]) AS t
-     WHERE has_table_privilege(to_regclass(t), r) IS NOT TRUE ORDER BY r";
+     WHERE to_regclass(t) IS NOT NULL AND has_table_privilege(to_regclass(t), r) IS NOT TRUE
+     ORDER BY r";
 
 /// The schema of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,16 +57,13 @@ impl Home {
         format!("{}.{name}", self.schema)
     }
 
-    fn names(&self) -> Vec<String> {
-        [TARGET, APPLIED, CHECKPOINT]
-            .map(|name| self.table(name))
-            .to_vec()
+    fn names(&self) -> [String; 4] {
+        [TARGET, APPLIED, CHECKPOINT, GENERATION].map(|name| self.table(name))
     }
 
-    /// The statements that make the tables.
-    fn statements(&self) -> [String; 3] {
-        let [target, applied, checkpoint] =
-            [TARGET, APPLIED, CHECKPOINT].map(|name| self.table(name));
+    /// The statements that make the tables, in the order of [`Home::names`].
+    fn statements(&self) -> [String; 4] {
+        let [target, applied, checkpoint, generation] = self.names();
         [
             format!(
                 "CREATE TABLE IF NOT EXISTS {target} (relation regclass PRIMARY KEY, job text NOT \
@@ -79,6 +78,10 @@ impl Home {
             format!(
                 "CREATE TABLE IF NOT EXISTS {checkpoint} (identity text PRIMARY KEY, number bigint \
                  NOT NULL);"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {generation} (identity text, number bigint, id text \
+                 NOT NULL, stage text NOT NULL, since_ms bigint, PRIMARY KEY (identity, number));"
             ),
         ]
     }
@@ -127,7 +130,24 @@ pub(super) async fn check(
     let Some(home) = find(target, client).await? else {
         return place(target, client, names, &user).await.map(|_| ());
     };
-    let missing = client.query(RIGHTS, &[&home.names()]).await?;
+    let absent = absent(&home, client).await?;
+    let allowed = "SELECT has_schema_privilege(to_regnamespace($1)::oid, 'CREATE')";
+    if !absent.is_empty() {
+        let row = client.query_one(allowed, &[&home.schema]).await?;
+        if row.get::<_, Option<bool>>(0) != Some(true) {
+            let what = format!("a table of an older version is missing in {}", target.name);
+            let error = Error::usage(what)
+                .line(format!(
+                    "found     no right to create one in {}",
+                    home.schema
+                ))
+                .line("Run once as the owner of the schema:");
+            let lines = absent.into_iter().fold(error, Error::line);
+            return Err(lines.line(home.grant(&user)).into());
+        }
+    }
+    let names = home.names().to_vec();
+    let missing = client.query(RIGHTS, &[&names]).await?;
     let missing: Vec<String> = missing.iter().map(|row| row.get(0)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -141,6 +161,18 @@ pub(super) async fn check(
         .line("They say which job and which run may write a target. Run as their owner:")
         .line(home.grant(&user))
         .into())
+}
+
+/// The statements of tables that are not there.
+async fn absent(home: &Home, client: &impl GenericClient) -> Result<Vec<String>, Halt> {
+    let names = home.names().to_vec();
+    let there =
+        "SELECT to_regclass(t) IS NOT NULL FROM unnest($1::text[]) WITH ORDINALITY AS u(t, o)
+                  ORDER BY o";
+    let rows = client.query(there, &[&names]).await?;
+    let statements = home.statements().into_iter().zip(rows);
+    let absent = statements.filter(|(_, row)| !row.get::<_, bool>(0));
+    Ok(absent.map(|(statement, _)| statement).collect())
 }
 
 /// The schema where the tables are to be made.
@@ -162,7 +194,7 @@ async fn place(
     );
     let mut error = Error::usage(what)
         .line(format!("schemas  {}", found.join(", ")))
-        .line("Beside the target three small tables are kept: which job and run may write, and")
+        .line("Beside the target four small tables are kept: which job and run may write, and")
         .line("how far they are. Grant CREATE on a schema, or run once as its owner:");
     for statement in home.statements() {
         error = error.line(statement);
@@ -177,6 +209,11 @@ pub(super) async fn ensure(
     names: &[String],
 ) -> Result<Home, Halt> {
     if let Some(home) = find(target, client).await? {
+        // The right to create is asked for even where the table is there already.
+        let absent = absent(&home, client).await?;
+        if !absent.is_empty() {
+            client.batch_execute(&absent.concat()).await?;
+        }
         return Ok(home);
     }
     let user = target.config.get_user().unwrap_or("…");

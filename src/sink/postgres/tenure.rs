@@ -13,10 +13,10 @@ use super::{Target, reason};
 use crate::error::Error;
 use crate::fault;
 use crate::sink::ledger::{
-    self, APPLIED, CHECKPOINT, Case, Found, Guard, Holder, TARGET, Taking, incarnation, signed,
-    token, unsigned,
+    self, APPLIED, CHECKPOINT, Case, Found, GENERATION, Guard, Holder, TARGET, Taking, incarnation,
+    signed, token, unsigned,
 };
-use crate::sink::{Claim, Claimed, Fence, WriteError};
+use crate::sink::{Claim, Claimed, Fence, GenerationNote, WriteError};
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{
@@ -241,8 +241,8 @@ impl Taker<'_> {
         home: &Home,
         taking: &Taking,
     ) -> Result<(), PgError> {
-        let [target, applied, checkpoint] =
-            [TARGET, APPLIED, CHECKPOINT].map(|name| home.table(name));
+        let [target, applied, checkpoint, generation] =
+            [TARGET, APPLIED, CHECKPOINT, GENERATION].map(|name| home.table(name));
         let claim = self.claim;
         let gone = format!(
             "DELETE FROM {target} AS t
@@ -278,7 +278,7 @@ impl Taker<'_> {
             .execute(&carry, &[&taking.identity, &taking.carried])
             .await?;
         // Nothing hangs on an identity that no table has any more.
-        for table in [&applied, &checkpoint] {
+        for table in [&applied, &checkpoint, &generation] {
             let orphans = format!(
                 "DELETE FROM {table} WHERE identity NOT IN (SELECT identity FROM {target})"
             );
@@ -385,4 +385,35 @@ pub(super) async fn note(target: &Target, mut guard: Guard, number: u64) -> Resu
     fault::io_point("target.note.before").map_err(Halt::ordered)?;
     client.batch_execute("COMMIT").await?;
     fault::io_point("target.note.after").map_err(Halt::ordered)
+}
+
+/// Replaces what is told of generations.
+pub(super) async fn generations(
+    target: &Target,
+    mut guard: Guard,
+    generations: &[GenerationNote],
+) -> Result<(), Halt> {
+    let place = format!("{}/note", guard.incarnation());
+    let client = target.connect(&place).await?;
+    let Some(home) = home::find(target, &client).await? else {
+        return Err(guard.check(&[]).map(|_| ()).expect_err("no row").into());
+    };
+    let identity = begin(&client, &home, &target.sql_names(), &mut guard).await?;
+    if let Some(identity) = identity {
+        let table = home.table(GENERATION);
+        let old = format!("DELETE FROM {table} WHERE identity = $1");
+        client.execute(&old, &[&identity]).await?;
+        let new = format!(
+            "INSERT INTO {table} (identity, number, id, stage, since_ms) VALUES ($1, $2, $3, $4, $5)"
+        );
+        for note in generations {
+            let (number, since_ms) = (i64::from(note.number), note.since_ms.map(signed));
+            let stage = note.stage.word();
+            client
+                .execute(&new, &[&identity, &number, &note.id, &stage, &since_ms])
+                .await?;
+        }
+    }
+    client.batch_execute("COMMIT").await?;
+    Ok(())
 }

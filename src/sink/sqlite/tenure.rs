@@ -13,11 +13,11 @@ use super::{SqliteSink, broken};
 use crate::error::Error;
 use crate::fault;
 use crate::sink::ledger::{
-    self, APPLIED, CHECKPOINT, Case, Found, Guard, Holder, TARGET, incarnation, signed, token,
-    unsigned,
+    self, APPLIED, CHECKPOINT, Case, Found, GENERATION, Guard, Holder, TARGET, incarnation, signed,
+    token, unsigned,
 };
 use crate::sink::target::quoted;
-use crate::sink::{Applied, Claim, Claimed, Fence, WriteError};
+use crate::sink::{Applied, Claim, Claimed, Fence, GenerationNote, WriteError};
 use rusqlite::types::Value;
 use rusqlite::{
     Connection, OptionalExtension, Result, Row, Transaction, TransactionBehavior, params,
@@ -37,7 +37,10 @@ const TABLES: &str = "
         partition INTEGER NOT NULL, shard INTEGER NOT NULL, next_offset INTEGER NOT NULL,
         PRIMARY KEY (identity, role, topic, partition, shard)) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS headwater_checkpoint (
-        identity TEXT NOT NULL PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;";
+        identity TEXT NOT NULL PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS headwater_generation (
+        identity TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, stage TEXT NOT NULL,
+        since_ms INTEGER, PRIMARY KEY (identity, number)) WITHOUT ROWID;";
 
 /// Rows of `headwater_target` whose table still has its index.
 const HOLDERS: &str = "
@@ -73,7 +76,7 @@ pub(super) fn claim(
         }
     };
     transaction.execute_batch(TABLES).map_err(failed)?;
-    let names = sink.names();
+    let names = sink.target_names();
     let holders = holders(&transaction).map_err(failed)?;
     let of = |name: &&str| {
         let holder = holders
@@ -169,7 +172,7 @@ fn carry(transaction: &Transaction<'_>, identity: &str, carried: &[String]) -> R
         transaction.execute(&sql, [identity, old])?;
     }
     // Nothing hangs on an identity that no table has any more.
-    for table in [APPLIED, CHECKPOINT] {
+    for table in [APPLIED, CHECKPOINT, GENERATION] {
         transaction.execute_batch(&format!(
             "DELETE FROM {table} WHERE identity NOT IN (SELECT identity FROM {TARGET})"
         ))?;
@@ -267,4 +270,37 @@ pub(super) fn note(
     fault::io_point("target.note.before").map_err(halted)?;
     transaction.commit().map_err(broken)?;
     fault::io_point("target.note.after").map_err(halted)
+}
+
+/// Replaces what is told of generations.
+pub(super) fn generations(
+    connection: &mut Connection,
+    mut guard: Guard,
+    names: &[&str],
+    generations: &[GenerationNote],
+) -> Result<(), WriteError> {
+    let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = begun.map_err(broken)?;
+    if let Some(identity) = look(&transaction, &mut guard, names)? {
+        replace(&transaction, identity, generations).map_err(broken)?;
+    }
+    transaction.commit().map_err(broken)
+}
+
+fn replace(
+    transaction: &Transaction<'_>,
+    identity: &str,
+    generations: &[GenerationNote],
+) -> Result<()> {
+    let old = format!("DELETE FROM {GENERATION} WHERE identity = ?");
+    transaction.execute(&old, [identity])?;
+    let new = format!(
+        "INSERT INTO {GENERATION} (identity, number, id, stage, since_ms) VALUES (?, ?, ?, ?, ?)"
+    );
+    for note in generations {
+        let since_ms = note.since_ms.map(signed);
+        let values = params![identity, note.number, note.id, note.stage.word(), since_ms];
+        transaction.execute(&new, values)?;
+    }
+    Ok(())
 }

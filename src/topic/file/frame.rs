@@ -12,7 +12,7 @@
 //! [`Torn`]: Parsed::Torn
 //! [`Corrupt`]: Parsed::Corrupt
 
-use crate::topic::{END_HEADER, RawRecord};
+use crate::topic::{END_HEADER, RUN_HEADER, RawRecord};
 use std::ops::Range;
 
 /// Bytes before the body.
@@ -48,6 +48,7 @@ pub(super) struct Frame {
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
     end_of_snapshot: Option<Range<usize>>,
+    run_id: Option<Range<usize>>,
 }
 
 impl Frame {
@@ -60,6 +61,7 @@ impl Frame {
             key: part(&self.key),
             value: part(&self.value),
             end_of_snapshot: part(&self.end_of_snapshot),
+            run_id: part(&self.run_id),
         }
     }
 }
@@ -122,7 +124,7 @@ fn body(frame: &[u8]) -> Option<Frame> {
         take(frame, &mut at, len)?;
         key = Some(at - len..at);
     }
-    let mut end_of_snapshot = None;
+    let (mut end_of_snapshot, mut run_id) = (None, None);
     if flags & HAS_HEADERS != 0 {
         let count = u16::from_le_bytes(take(frame, &mut at, 2)?.try_into().ok()?);
         for _ in 0..count {
@@ -133,6 +135,8 @@ fn body(frame: &[u8]) -> Option<Frame> {
             take(frame, &mut at, len)?;
             if name == END_HEADER.as_bytes() {
                 end_of_snapshot = Some(at - len..at);
+            } else if name == RUN_HEADER.as_bytes() {
+                run_id = Some(at - len..at);
             }
         }
     }
@@ -151,6 +155,7 @@ fn body(frame: &[u8]) -> Option<Frame> {
         key,
         value,
         end_of_snapshot,
+        run_id,
     })
 }
 

@@ -13,7 +13,7 @@
 
 use super::context::Context;
 use crate::error::Error;
-use crate::topic::{END_HEADER, RawRecord, Waker};
+use crate::topic::{END_HEADER, RUN_HEADER, RawRecord, Waker};
 use rdkafka::bindings as rd;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
@@ -37,6 +37,7 @@ pub(super) struct DataQueue {
     _waker: Arc<Waker>,
     native: *mut rd::rd_kafka_t,
     end_header: CString,
+    run_header: CString,
 }
 
 /// A message or an error in its place, borrowed from the queue.
@@ -44,6 +45,7 @@ pub(super) struct Event<'q> {
     message: &'q rd::rd_kafka_message_t,
     native: *mut rd::rd_kafka_t,
     end_header: &'q CStr,
+    run_header: &'q CStr,
 }
 
 impl DataQueue {
@@ -68,6 +70,7 @@ impl DataQueue {
             at: 0,
             _waker: waker,
             end_header: CString::new(END_HEADER).expect("no zero byte"),
+            run_header: CString::new(RUN_HEADER).expect("no zero byte"),
         }
     }
 
@@ -101,6 +104,7 @@ impl DataQueue {
             message,
             native: self.native,
             end_header: &self.end_header,
+            run_header: &self.run_header,
         })
     }
 
@@ -206,8 +210,8 @@ impl Event<'_> {
         text.unwrap_or_default()
     }
 
-    /// The record; the event must not be an error.
-    pub(super) fn record(&self, offset: u64) -> RawRecord<'_> {
+    /// The record, with its run id if `runs`; the event must not be an error.
+    pub(super) fn record(&self, offset: u64, runs: bool) -> RawRecord<'_> {
         // SAFETY: a valid message; key and payload are its own, null or of the lengths beside them.
         unsafe {
             let key = slice(self.message.key, self.message.key_len);
@@ -221,12 +225,14 @@ impl Event<'_> {
                 key,
                 value,
                 // Headers are parsed on demand, so only where one can matter.
-                end_of_snapshot: if empty { self.end_of_snapshot() } else { None },
+                end_of_snapshot: empty.then(|| self.header(self.end_header)).flatten(),
+                run_id: runs.then(|| self.header(self.run_header)).flatten(),
             }
         }
     }
 
-    fn end_of_snapshot(&self) -> Option<&[u8]> {
+    /// The value of a header, the last of that name.
+    fn header(&self, name: &CStr) -> Option<&[u8]> {
         let (mut headers, mut value, mut len) = (ptr::null_mut(), ptr::null(), 0);
         // SAFETY: a valid message, which keeps its parsed headers; the three results are set when
         // librdkafka reports no error.
@@ -235,8 +241,7 @@ impl Event<'_> {
             if code != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return None;
             }
-            let name = self.end_header.as_ptr();
-            let code = rd::rd_kafka_header_get_last(headers, name, &mut value, &mut len);
+            let code = rd::rd_kafka_header_get_last(headers, name.as_ptr(), &mut value, &mut len);
             if code != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return None;
             }

@@ -49,6 +49,8 @@ pub(super) struct KafkaReader {
     /// Whether a broker has ever answered with records or an end.
     met: bool,
     late: Option<Late>,
+    /// Whether run ids are looked for.
+    runs: bool,
     failed: Sticky,
 }
 
@@ -100,6 +102,7 @@ impl KafkaReader {
             waker,
             met: false,
             late: None,
+            runs: false,
             failed: Sticky::default(),
         })
     }
@@ -144,7 +147,8 @@ impl KafkaReader {
             let Some(event) = queue.peek() else {
                 break;
             };
-            let outcome = on_event(&event, &mut self.places, &mut self.last, take)?;
+            let at = (&mut self.places[..], &mut self.last);
+            let outcome = on_event(&event, at, self.runs, take)?;
             queue.step();
             match outcome {
                 Outcome::Given(bytes) => {
@@ -232,8 +236,8 @@ impl KafkaReader {
 /// Handles one event; `last` is the place of the one before.
 fn on_event(
     event: &Event<'_>,
-    places: &mut [Place],
-    last: &mut usize,
+    (places, last): (&mut [Place], &mut usize),
+    runs: bool,
     take: &mut Take<'_>,
 ) -> Result<Outcome, Error> {
     let Some(index) = place_of(event, places, *last) else {
@@ -262,7 +266,7 @@ fn on_event(
             offset,
         ));
     }
-    let record = event.record(offset);
+    let record = event.record(offset, runs);
     let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
     take(index, record)?;
     place.next_offset = offset + 1;
@@ -332,6 +336,10 @@ impl Reader for KafkaReader {
 
     fn next_offset(&self, index: usize) -> u64 {
         self.places[index].next_offset
+    }
+
+    fn want_runs(&mut self) {
+        self.runs = true;
     }
 
     fn trouble(&self) -> Option<String> {

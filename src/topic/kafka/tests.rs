@@ -4,7 +4,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::topic::growth::watch_growth;
-use crate::topic::{END_HEADER, RawRecord};
+use crate::topic::{END_HEADER, RUN_HEADER, RawRecord};
 use crossbeam_channel::bounded;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
@@ -162,7 +162,8 @@ fn the_end_record_is_known_by_its_header() {
     };
     let headers = OwnedHeaders::new()
         .insert(header("x", "1"))
-        .insert(header(END_HEADER, "g1"));
+        .insert(header(END_HEADER, "g1"))
+        .insert(header(RUN_HEADER, "run 1"));
     for (key, headers) in [
         (Some("k"), headers.clone()),
         (None, headers),
@@ -179,17 +180,26 @@ fn the_end_record_is_known_by_its_header() {
     }
     producer.flush(Duration::from_secs(20)).expect("sent");
     let topics = topics_at(&cluster.bootstrap_servers());
-    let (mut reader, _) = reader(&topics, &[assignment("a", 0, 0)]);
-    let mut found = Vec::new();
-    until(|| {
-        let mut take = |_: usize, record: RawRecord<'_>| {
-            found.push(record.end_of_snapshot.map(<[u8]>::to_vec));
-            Ok(())
-        };
-        reader.poll(1_000, &mut take).expect("read");
-        (reader.next_offset(0) == 3).then_some(())
-    });
-    assert_eq!(found, vec![None, Some(b"g1".to_vec()), None]);
+    for runs in [false, true] {
+        let (mut reader, _) = reader(&topics, &[assignment("a", 0, 0)]);
+        if runs {
+            reader.want_runs();
+        }
+        let mut found = Vec::new();
+        until(|| {
+            let mut take = |_: usize, record: RawRecord<'_>| {
+                let text =
+                    |value: Option<&[u8]>| value.map(|v| String::from_utf8_lossy(v).into_owned());
+                found.push((text(record.end_of_snapshot), text(record.run_id)));
+                Ok(())
+            };
+            reader.poll(1_000, &mut take).expect("read");
+            (reader.next_offset(0) == 3).then_some(())
+        });
+        let run = runs.then(|| "run 1".to_owned());
+        let end = Some("g1".to_owned());
+        assert_eq!(found, [(None, run.clone()), (end, run), (None, None)]);
+    }
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use super::{Database, HELLO, postgres, sink};
 use crate::error::ErrorKind;
+use crate::generation::Stage;
 use crate::sink::settings::SinkSettings;
 use crate::sink::testing::{
-    applied, claim, claim_at, envelope, fatal, holds_with, place, row, table, until, until_written,
+    applied, claim, claim_at, envelope, fatal, holds_with, note, place, row, table, until,
+    until_written,
 };
 use crate::sink::{Claim, Claimed, Role, Sink, WriteError, Writer};
 use std::sync::Arc;
@@ -335,12 +337,17 @@ fn rights_that_are_missing_are_said_with_the_sql_that_gives_them() {
         sql.len()
     };
     let error = sink().check().unwrap_err();
-    assert_eq!(cure(&error.text), 4, "{error}");
+    assert_eq!(cure(&error.text), 5, "{error}");
     sink().check().unwrap();
     database.sql("REVOKE UPDATE ON headwater_applied FROM \"mere writer\"");
     let error = sink().check().unwrap_err();
     assert!(error.text.contains("missing  UPDATE"), "{error}");
     assert_eq!(cure(&error.text), 1, "{error}");
+    // The ledger of an older version, which lacks a table.
+    database.sql("DROP TABLE headwater_generation");
+    let error = sink().check().unwrap_err();
+    assert!(error.text.contains("older version"), "{error}");
+    assert_eq!(cure(&error.text), 2, "{error}");
     let sink = sink();
     sink.check().unwrap();
     claim(sink.as_ref(), 1);
@@ -348,6 +355,43 @@ fn rights_that_are_missing_are_said_with_the_sql_that_gives_them() {
     write(writer.as_mut(), 1, "a").unwrap();
     sink.note_checkpoint(1).unwrap();
     assert_eq!(database.sql(HELLOS), ["1|a"]);
+}
+
+#[test]
+fn readers_see_which_generation_rows_come_from() {
+    let database = Database::new("generations");
+    database.sql(HELLO);
+    let first = database.hello();
+    claim(first.as_ref(), 1);
+    database.sql("DROP TABLE headwater_generation");
+    // A ledger of an older version; the next claim brings the table.
+    let sink = database.hello();
+    sink.check().unwrap();
+    claim(sink.as_ref(), 2);
+    let open = [note(1, Stage::Open, Some(5))];
+    assert!(fatal(first.generations(&open)).contains("fenced: incarnation 2"));
+    sink.generations(&open).unwrap();
+    let now = "SELECT g.number, g.id, g.stage, g.since_ms FROM headwater_target t
+                 JOIN headwater_generation g ON g.identity = t.identity ORDER BY g.number";
+    assert_eq!(database.sql(now), ["1|g1|open|5"]);
+    let both = [
+        note(1, Stage::Superseded, Some(9)),
+        note(2, Stage::TopicConsumed, None),
+    ];
+    sink.generations(&both).unwrap();
+    sink.generations(&both).unwrap();
+    let expected = ["1|g1|superseded|9", "2|g2|topic_consumed|NULL"];
+    assert_eq!(database.sql(now), expected);
+    // An older checkpoint does not know of the second one.
+    sink.generations(&both[..1]).unwrap();
+    assert_eq!(database.sql(now), expected[..1]);
+    // A fresh job has another identity: nothing of the old one is left.
+    claim(database.hello().as_ref(), 3);
+    assert!(
+        database
+            .sql("SELECT number FROM headwater_generation")
+            .is_empty()
+    );
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use super::{HELLO, Target};
 use crate::error::ErrorKind;
+use crate::generation::Stage;
 use crate::sink::settings::SinkSettings;
 use crate::sink::testing::{
-    applied, claim, claim_at, envelope, fatal, holds_with, place, row, table, until_written,
+    applied, claim, claim_at, envelope, fatal, holds_with, note, place, row, table, until_written,
 };
 use crate::sink::{Claim, Claimed, Role, Sink, WriteError, Writer};
 use rusqlite::Connection;
@@ -233,6 +234,42 @@ fn progress_is_the_farthest_of_all_shards_and_runs() {
     assert_eq!(fresh.applied, expected);
     let shards = "SELECT count(DISTINCT identity), count(*) FROM headwater_applied";
     assert_eq!(target.rows(shards), ["1|7"]);
+}
+
+#[test]
+fn readers_see_which_generation_rows_come_from() {
+    let target = Target::new(HELLO);
+    let first = target.hello();
+    claim(first.as_ref(), 1);
+    target.run("DROP TABLE headwater_generation");
+    // A ledger of an older version; the next claim brings the table.
+    let sink = target.hello();
+    sink.check().unwrap();
+    claim(sink.as_ref(), 2);
+    let open = [note(1, Stage::Open, Some(5))];
+    assert!(fatal(first.generations(&open)).contains("fenced: incarnation 2"));
+    sink.generations(&open).unwrap();
+    let now = "SELECT g.number, g.id, g.stage, g.since_ms FROM headwater_target t
+                 JOIN headwater_generation g ON g.identity = t.identity ORDER BY g.number";
+    assert_eq!(target.rows(now), ["1|g1|open|5"]);
+    let both = [
+        note(1, Stage::Superseded, Some(9)),
+        note(2, Stage::TopicConsumed, None),
+    ];
+    sink.generations(&both).unwrap();
+    sink.generations(&both).unwrap();
+    let expected = ["1|g1|superseded|9", "2|g2|topic_consumed|NULL"];
+    assert_eq!(target.rows(now), expected);
+    // An older checkpoint does not know of the second one.
+    sink.generations(&both[..1]).unwrap();
+    assert_eq!(target.rows(now), expected[..1]);
+    // A fresh job has another identity: nothing of the old one is left.
+    claim(target.hello().as_ref(), 3);
+    assert!(
+        target
+            .rows("SELECT number FROM headwater_generation")
+            .is_empty()
+    );
 }
 
 #[test]

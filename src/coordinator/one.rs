@@ -1,0 +1,302 @@
+//! One generation as worker 0 sees it: what is remembered of it, and what is known just now.
+//!
+//! Invariant: `state` is what the next manifest says; what is only of this run is beside it.
+
+use super::arrivals::Arrivals;
+use crate::checkpoint::BadReads;
+use crate::checkpoint::manifest::GenerationState;
+use crate::config::choices::SourceFinished;
+use crate::generation::finished::{self, Snapshot};
+use crate::generation::live::{self, Live};
+use crate::generation::step::{Facts, progress};
+use crate::generation::waits::{Scene, wait};
+use crate::generation::witness::Seen;
+use crate::generation::{Reached, Stage, admit, ready};
+use crate::job::{GenerationCounts, Readiness, ShownGeneration};
+use crate::table::Table;
+use crate::topic::Assignment;
+use headwater_operators::control::{Command, PartitionStart};
+use std::collections::BTreeMap;
+
+/// See the module.
+pub(super) struct One {
+    /// What the next manifest says.
+    pub(super) state: GenerationState,
+    /// READs of earlier runs that keep it from being ready.
+    pub(super) before: BadReads,
+    /// Its snapshot partitions.
+    pub(super) snapshot: Arrivals,
+    /// The mutation partitions of its tables.
+    pub(super) mutations: Arrivals,
+    /// The ends were frozen, by this run or one before.
+    pub(super) frozen: bool,
+    /// READs of this run.
+    pub(super) counts: GenerationCounts,
+    /// What is known from outside.
+    pub(super) seen: Seen,
+    /// READs that had come when they last did, and when that was.
+    delivered: (u64, u64),
+    /// Since when something past the cutoff has been seen.
+    live_since_ms: Option<u64>,
+    /// Source time of the latest mutation of each of its mutation partitions.
+    pub(super) delivered_ms: Vec<Option<i64>>,
+    /// The last durable manifest by which it is ready.
+    pub(super) ready_manifest: Option<u64>,
+}
+
+/// What is the same for all generations at a step.
+#[derive(Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub(super) tables: &'a [Table],
+    pub(super) readiness: &'a Readiness,
+    pub(super) now_ms: u64,
+    pub(super) wall_ms: u64,
+    /// A source has not come to the end of what is at hand.
+    pub(super) behind: bool,
+    pub(super) rule_off: bool,
+    pub(super) paused: bool,
+    /// The end is taken for reached when no READ comes for so long.
+    pub(super) idle_ms: Option<u64>,
+}
+
+impl One {
+    pub(super) fn new(state: GenerationState, snapshot: Arrivals, mutations: Arrivals) -> One {
+        One {
+            before: BadReads {
+                unsafe_reads: state.unsafe_reads,
+                late_reads: state.late_reads,
+            },
+            frozen: progress(&state) >= Stage::SourceFinished,
+            state,
+            snapshot,
+            mutations,
+            counts: GenerationCounts::default(),
+            seen: Seen::default(),
+            delivered: (0, 0),
+            live_since_ms: None,
+            delivered_ms: Vec::new(),
+            ready_manifest: None,
+        }
+    }
+
+    /// Comes into a stage.
+    pub(super) fn reach(
+        &mut self,
+        stage: Stage,
+        at: (u64, u64),
+        why: (Option<&str>, Option<&str>),
+    ) {
+        self.state.reached.push(reached(stage, at, why));
+        // An unsafe generation is read to its end, and stays unsafe.
+        if self.state.stage != Stage::Unsafe || stage.is_over() {
+            self.state.stage = stage;
+        }
+    }
+
+    /// READs that keep it from being ready.
+    pub(super) fn bad(&self) -> BadReads {
+        BadReads {
+            unsafe_reads: self.before.unsafe_reads + self.counts.unsafe_reads,
+            late_reads: self.before.late_reads + self.counts.late,
+        }
+    }
+
+    /// The topics of the tables that it still has, with the partitions that are read.
+    pub(super) fn partitions(arrivals: &Arrivals) -> BTreeMap<String, u32> {
+        let mut counts = BTreeMap::new();
+        for (topic, _) in arrivals.expected() {
+            *counts.entry(topic.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Takes in what was counted and seen.
+    pub(super) fn look(&mut self, moment: &Moment<'_>) {
+        let read = self.counts.read;
+        if read != self.delivered.0 || moment.behind {
+            self.delivered = (read, moment.now_ms);
+        }
+        if let Some(scan) = &self.seen.scan {
+            self.state.scan = scan.clone();
+        }
+        if self.state.live_cutoff.is_none() && self.frozen {
+            self.state.live_cutoff.clone_from(&self.seen.cutoff);
+        }
+        if let (None, Some(offsets)) = (&self.state.offsets_before, &self.seen.offsets)
+            && self.state.reads.is_empty()
+        {
+            self.state.offsets_before = Some(offsets.digest.clone());
+        }
+        let seen = self.live(moment).is_some_and(|live| live.seen());
+        match (seen, self.live_since_ms) {
+            (true, None) => self.live_since_ms = Some(moment.now_ms),
+            (false, Some(_)) => self.live_since_ms = None,
+            _ => {}
+        }
+    }
+
+    /// What is known of its snapshot.
+    pub(super) fn snapshot<'a>(&'a self, moment: &Moment<'a>) -> Snapshot<'a> {
+        let left = admit::left(&self.state);
+        let tables = left.filter_map(|number| {
+            let table = moment.tables.get(usize::from(number))?;
+            Some((number, table.name.as_str()))
+        });
+        let quiet_for_ms = moment.now_ms.saturating_sub(self.delivered.1);
+        let idle = moment
+            .idle_ms
+            .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);
+        let told = self.state.scan.completed_ms.is_some() || self.counts.read > 0;
+        let settled = told && quiet_for_ms >= moment.readiness.end_settle_ms;
+        let mut topics = self.state.topics.values();
+        let notified = self.state.sources.notifications.as_ref();
+        Snapshot {
+            tables: tables.collect(),
+            partitions: self.snapshot.expected().len(),
+            reads: &self.state.reads,
+            scan: notified.map(|_| &self.state.scan),
+            notified_in_order: notified.is_some_and(|of| topics.all(|topic| topic == of)),
+            offsets_finished: self.offsets_finished(),
+            end_records: !self.frozen && self.snapshot.complete(),
+            said: self.state.said.is_some(),
+            quiet: idle || (settled && !moment.paused),
+        }
+    }
+
+    /// Offsets count when they are others than at the open: those may be of an earlier snapshot.
+    fn offsets_finished(&self) -> bool {
+        let Some(offsets) = &self.seen.offsets else {
+            return false;
+        };
+        let before = self.state.offsets_before.as_ref();
+        offsets.finished && before.is_some_and(|before| *before != offsets.digest)
+    }
+
+    /// What is known of the live stream, once there is a cutoff.
+    pub(super) fn live(&self, moment: &Moment<'_>) -> Option<Live> {
+        let cutoff = self.state.live_cutoff.clone()?;
+        let since = self.live_since_ms.unwrap_or(moment.now_ms);
+        Some(Live {
+            cutoff,
+            position: self.seen.position,
+            committed_ms: self.seen.committed_ms,
+            delivered_ms: self.delivered_ms.clone(),
+            heartbeat_ms: self.seen.heartbeat_ms,
+            seen_for_ms: moment.now_ms.saturating_sub(since),
+            settle_ms: moment.readiness.live_settle_ms,
+            accepted: self.state.accepted.iter().any(|what| what == "lag"),
+        })
+    }
+
+    /// What its next transition is decided by.
+    pub(super) fn facts(
+        &self,
+        moment: &Moment<'_>,
+        read_passed: impl Fn(u64) -> bool,
+        sink_passed: impl Fn(u64) -> bool,
+    ) -> Facts {
+        let required = match moment.idle_ms {
+            Some(_) => SourceFinished::Quiet,
+            None => moment.readiness.source_finished,
+        };
+        let live = self.live(moment);
+        let targets = !self.state.targets.is_empty();
+        let last = self.mutations.last_tick().max(self.snapshot.last_tick());
+        let bad = self.bad();
+        Facts {
+            finished: finished::finished(&self.snapshot(moment), required),
+            consumed: self.frozen && self.snapshot.passed(read_passed),
+            cutoff: live.is_some(),
+            passed: live.and_then(|live| live::passed(&live, moment.readiness.caught_up)),
+            targets,
+            reached: targets && self.mutations.complete() && sink_passed(last),
+            unsafe_reads: bad.unsafe_reads,
+            late_reads: bad.late_reads,
+            rule_off: moment.rule_off,
+            ready_manifest: self.ready_manifest,
+        }
+    }
+
+    /// What it shows.
+    pub(super) fn shown(&self, moment: &Moment<'_>, facts: Facts) -> ShownGeneration {
+        let snapshot = self.snapshot(moment);
+        let live_seen = self.live(moment).is_some_and(|live| live.seen());
+        let scene = Scene {
+            id: &self.state.id,
+            stage: self.state.stage,
+            progress: progress(&self.state),
+            facts,
+            snapshot: &snapshot,
+            required: (moment.readiness.source_finished, moment.readiness.caught_up),
+            at_end: self.snapshot.progress(),
+            at_target: self.mutations.progress(),
+            troubles: (
+                self.seen.snapshot_trouble.as_deref(),
+                self.seen.live_trouble.as_deref(),
+            ),
+            live_seen,
+            read: self.counts.read,
+            first: self.state.number == 1,
+            paused: moment.paused,
+            unsafe_reason: None,
+            ends_when_idle: moment.idle_ms.is_some(),
+        };
+        let mut state = self.state.clone();
+        let bad = self.bad();
+        (state.unsafe_reads, state.late_reads) = (bad.unsafe_reads, bad.late_reads);
+        ShownGeneration {
+            waits: wait(&scene),
+            counts: self.counts.clone(),
+            partitions_at_end: self.snapshot.progress(),
+            targets_reached: self.mutations.progress(),
+            reads_total: finished::total(&snapshot),
+            state,
+        }
+    }
+
+    /// A table is gone, dropped or taken over by a newer generation.
+    pub(super) fn without(&mut self, table: u16, tables: &[Table]) {
+        self.state.dropped_tables.push(table);
+        self.snapshot.keep(&ready::topics(&self.state));
+        let left = admit::left(&self.state);
+        let topics = left.filter_map(|number| tables.get(usize::from(number)));
+        self.mutations
+            .keep(&topics.map(|table| table.mutations.as_str()).collect());
+    }
+
+    /// The command that opens it, with these partitions.
+    pub(super) fn open(&self, partitions: &[Assignment]) -> Command {
+        let starts = partitions.iter().map(|from| PartitionStart {
+            topic: from.topic.clone(),
+            partition: from.partition,
+            next_offset: from.next_offset,
+        });
+        Command::Open {
+            generation: self.state.number,
+            tables: self.state.tables.clone(),
+            opened_at_ms: self.state.opened_at_ms,
+            id: self.state.id.clone(),
+            topics: self.state.topics.clone().into_iter().collect(),
+            partitions: starts.collect(),
+            not_before_ms: self.state.not_before_ms,
+        }
+    }
+}
+
+/// An entry of a timeline; `at` is job time and wall time.
+pub(super) fn reached(
+    stage: Stage,
+    (tick_ms, at_ms): (u64, u64),
+    (evidence, not_proven): (Option<&str>, Option<&str>),
+) -> Reached {
+    Reached {
+        stage,
+        at_ms,
+        tick_ms,
+        evidence: evidence.map(str::to_owned),
+        not_proven: not_proven.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests;
