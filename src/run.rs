@@ -162,6 +162,7 @@ fn facts(config: &Config, args: &RunArgs, place: &Place, settings: &Settings) ->
         ends_when_idle: matches!(settings.finish, Finish::Idle { .. }),
         rebuild_alarm_after_ms: Some(settings::ms(config.retention.rebuild_alarm_after)),
         promote: settings::promote(config),
+        hook: settings::hook(config),
     }
 }
 
@@ -386,7 +387,7 @@ pub fn partitions(
 
 /// Refuses a snapshot topic whose first READs are gone: their rows would be missing in silence. A
 /// partition that holds nothing at all is no sign of that (B32).
-fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
+pub(crate) fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
     for (partition, range) in ranges.iter().enumerate() {
         if range.low > 0 && range.low < range.high {
             return Err(
