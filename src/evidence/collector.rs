@@ -318,7 +318,7 @@ impl Asker {
     fn run(mut self) {
         let mut known = 0;
         while let Some(watched) = self.shared.watched() {
-            if self.turn % CONFIG_TURNS == 0 {
+            if self.turn.is_multiple_of(CONFIG_TURNS) {
                 self.modes.clear();
             }
             self.turn = self.turn.wrapping_add(1);

@@ -68,7 +68,7 @@ impl Quarantine {
         let table = self.tables.get(usize::from(record.table));
         let name = table.map_or("?", |table| &table.name);
         out.extend_from_slice(b"{\"topic\":");
-        put_text(out, &self.topic(&entry));
+        put_text(out, &self.topic(entry));
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(
