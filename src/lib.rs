@@ -22,6 +22,7 @@ pub mod demo;
 pub mod embed;
 pub mod end_snapshot;
 pub mod error;
+pub mod evidence;
 pub mod failure;
 pub mod fault;
 pub mod feed;
