@@ -49,6 +49,8 @@ pub struct Evidence {
 /// What was seen of a generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GenerationSeen {
+    /// Tells a watch from the next one of the same generation.
+    pub serial: u64,
     /// Where it is looked for.
     pub sources: Sources,
     /// Its notifications; none when no topic is known.
