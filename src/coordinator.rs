@@ -105,6 +105,8 @@ pub struct Coordinator {
     /// Why the job stops by itself, with exit code 4.
     stopped_for: Option<String>,
     began_ms: u64,
+    /// All workers have reported in this run.
+    all_reported: bool,
     begun: bool,
     save_wanted: bool,
     ending: Ending,
@@ -143,6 +145,7 @@ impl Coordinator {
         }
         let counts = Counts::sum(observed.reports.borrow().values());
         let stop_asked = counts.stop;
+        self.all_reported = observed.reports.borrow().len() == self.workers;
         self.look(&counts, now_ms);
         self.requests((tick, now_ms), &mut commands);
         let guarded = self.guard(&counts, now_ms, &mut commands);

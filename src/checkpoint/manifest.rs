@@ -203,9 +203,16 @@ pub struct ReadControl {
     /// READs a second of the whole job, where a person has set it: `Some(None)` is no limit.
     #[serde(default)]
     pub per_second_max: Option<Option<u64>>,
+    /// The rate of the configuration when a person set another: that one counts until the
+    /// configuration says something else.
+    #[serde(default)]
+    pub per_second_configured: Option<Option<u64>>,
     /// The marker limit, where a person has set it.
     #[serde(default)]
     pub markers_max: Option<u64>,
+    /// That of the configuration when a person set another, likewise.
+    #[serde(default)]
+    pub markers_max_configured: Option<u64>,
 }
 
 /// One generation at the cut.

@@ -2,9 +2,9 @@
 //!
 //! Invariant: nothing is changed before the request was admitted.
 
-use super::Coordinator;
 use super::arrivals::Arrivals;
 use super::one::{One, reached};
+use super::{Coordinator, Ending};
 use crate::checkpoint::manifest::GenerationState;
 use crate::config::units::print_duration;
 use crate::generation::admit::{self, Now, admit};
@@ -21,6 +21,11 @@ impl Coordinator {
     /// Takes what is on the desk.
     pub(super) fn requests(&mut self, (tick, now_ms): (u64, u64), commands: &mut Vec<Command>) {
         for waiting in self.panel.desk.take() {
+            if self.ending != Ending::No {
+                // What it would open is not read any more.
+                let _ = waiting.1.send(Err(Refusal::Ending));
+                continue;
+            }
             let mut requests = std::mem::take(&mut self.requests);
             requests.take(waiting, |body| self.act(body, (tick, now_ms), commands));
             self.requests = requests;
@@ -80,6 +85,7 @@ impl Coordinator {
             Body::Ttl { ttl_ms } => Ok((self.ttl(*ttl_ms, commands), None)),
             Body::MarkersMax { markers_max } => {
                 self.read_control.markers_max = Some(*markers_max);
+                self.read_control.markers_max_configured = Some(self.settings.guard.markers_max);
                 Ok((format!("the marker limit is {markers_max}"), None))
             }
             Body::PromoteBegin { .. } | Body::PromoteEnd { .. } | Body::Demote { .. } => {
@@ -164,14 +170,13 @@ impl Coordinator {
             reached: vec![reached(Stage::Open, (tick, wall_ms), (None, None))],
             ..GenerationState::default()
         };
-        let taken_over = self.supersede(&state, (tick, wall_ms));
+        let taken_over = self.supersede(&state, (tick, wall_ms), commands);
         let partitions = open.partitions.iter();
         let partitions = partitions.map(|from| (from.topic.clone(), from.partition));
         let mutations = self.mutation_partitions(&state);
         let one = One::new(state, Arrivals::of(partitions), Arrivals::of(mutations));
         commands.push(one.open(&open.partitions));
         self.topic_ids.extend(open.topic_ids.clone());
-        self.watch(&one);
         let at_risk = self.forgotten_through.is_some_and(|forgotten| {
             forgotten >= opened_at_ms.saturating_sub(self.settings.start_margin_ms)
         });
@@ -196,7 +201,12 @@ impl Coordinator {
     }
 
     /// A newer generation of a table replaces the older one for that table.
-    fn supersede(&mut self, newer: &GenerationState, at: (u64, u64)) -> Vec<String> {
+    fn supersede(
+        &mut self,
+        newer: &GenerationState,
+        at: (u64, u64),
+        commands: &mut Vec<Command>,
+    ) -> Vec<String> {
         let mut taken_over = Vec::new();
         let tables = self.tables.clone();
         for older in &mut self.generations {
@@ -212,10 +222,18 @@ impl Coordinator {
             taken_over.push(older.state.id.clone());
             if stay.is_empty() {
                 older.reach(Stage::Superseded, at, (Some(&newer.id), None));
+                commands.push(Command::Close {
+                    generation: older.state.number,
+                    aborted: true,
+                });
                 continue;
             }
             for table in gone {
                 older.without(table, &tables);
+                commands.push(Command::DropTable {
+                    generation: older.state.number,
+                    table,
+                });
             }
         }
         taken_over
@@ -231,6 +249,7 @@ impl Coordinator {
         control.paused = paused.unwrap_or(control.paused);
         if let Some(rate) = per_second_max {
             control.per_second_max = Some(rate);
+            control.per_second_configured = Some(self.settings.reads_per_second_max);
         }
         commands.push(self.read_rate());
         let rate = self.rate();
@@ -280,9 +299,14 @@ impl Coordinator {
                 accepted,
             } => {
                 let of = self.generation_mut(generation)?;
-                let begun = of.state.promotion.as_ref();
+                let begun = of.state.promotion.as_mut();
                 // One that was begun and not ended, or has ended well, is that one.
-                if begun.is_some_and(|begun| begun.demoted.is_none()) {
+                if let Some(begun) = begun.filter(|begun| begun.demoted.is_none()) {
+                    if begun.done_ms.is_none() {
+                        // It was judged by what is accepted now.
+                        begun.by.clone_from(by);
+                        begun.accepted.clone_from(accepted);
+                    }
                     return done(generation, "the promotion was begun before".to_owned());
                 }
                 of.state.promotion = Some(Promotion {
@@ -303,15 +327,23 @@ impl Coordinator {
                 let of = self.generation_mut(generation)?;
                 if let Some(promotion) = &mut of.state.promotion {
                     promotion.hook = Some(hook.clone());
-                    if *well {
-                        promotion.done_ms = Some(at.1);
-                        let by = promotion.by.clone();
+                    promotion.done_ms = well.then_some(at.1);
+                    let by = promotion.by.clone();
+                    let still = matches!(of.state.stage, Stage::Ready | Stage::Promoted);
+                    if *well && still {
                         of.reach(Stage::Promoted, at, (Some(&by), None));
                     }
                 }
-                match well {
-                    true => done(generation, "promoted".to_owned()),
-                    false => done(generation, format!("not promoted: {hook}")),
+                match (well, of.state.stage) {
+                    (true, Stage::Promoted) => done(generation, "promoted".to_owned()),
+                    (true, stage) => done(
+                        generation,
+                        format!(
+                            "the hook has run, but the generation is {} now",
+                            stage.word()
+                        ),
+                    ),
+                    (false, _) => done(generation, format!("not promoted: {hook}")),
                 }
             }
             Body::Demote {

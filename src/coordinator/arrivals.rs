@@ -50,7 +50,8 @@ impl Arrivals {
 
     /// Whether all are at their end.
     pub(super) fn complete(&self) -> bool {
-        self.ticks.len() == self.expected.len()
+        // Nothing at all is no proof of anything.
+        !self.expected.is_empty() && self.ticks.len() == self.expected.len()
     }
 
     /// The greatest tick.

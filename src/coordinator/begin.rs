@@ -13,7 +13,8 @@ use crate::checkpoint::Checkpointer;
 use crate::checkpoint::manifest::{GenerationState, Manifest, ReadControl, RetentionState};
 use crate::generation::witness::Remembered;
 use crate::generation::{Sources, Stage, ready};
-use crate::job::{Job, Partitions};
+use crate::guard::start::earliest_read_ms;
+use crate::job::{Job, Partitions, Settings};
 use crate::table::{Role, Table};
 use crate::topic::Assignment;
 use headwater_operators::control::Command;
@@ -66,6 +67,7 @@ impl Coordinator {
             guarding: Guarding::new(base.map_or_else(Vec::new, |base| base.starts.clone())),
             stopped_for: None,
             began_ms: 0,
+            all_reported: false,
             begun: false,
             save_wanted: false,
             ending: Ending::No,
@@ -83,7 +85,6 @@ impl Coordinator {
             commands.push(self.read_rate());
         }
         if !self.generations.is_empty() {
-            self.generations.iter().for_each(|of| self.watch(of));
             return;
         }
         // A fresh job opens its generation at its first tick, so that it forgets nothing; as of
@@ -110,27 +111,51 @@ impl Coordinator {
             Arrivals::of(self.mutation_partitions(&state)),
         );
         commands.push(one.open(&snapshot));
-        self.watch(&one);
         self.generations.push(one);
     }
 
-    /// Tells whoever looks outside what to look for.
-    pub(super) fn watch(&self, of: &One) {
-        if let Some(witness) = &self.witness {
-            let state = &of.state;
-            let since = state.began.as_ref().map(|(began_ms, _)| *began_ms);
-            let remembered = Remembered {
-                scan: &state.scan,
-                before: &state.before,
-            };
-            witness.watch(&state.id, &state.sources, since, remembered);
+    /// Tells whoever looks outside what to look for; again when more is known of its begin.
+    pub(super) fn watch(&self, of: &mut One) {
+        let Some(witness) = &self.witness else {
+            return;
+        };
+        let state = &of.state;
+        if !state.stage.takes_reads() {
+            if std::mem::take(&mut of.watched_since).is_some() {
+                witness.unwatch(&state.id);
+            }
+            return;
         }
+        let since = since_ms(state, &self.settings);
+        if of.watched_since == Some(since) {
+            return;
+        }
+        let remembered = Remembered {
+            scan: &state.scan,
+            before: &state.before,
+        };
+        witness.watch(&state.id, &state.sources, Some(since), remembered);
+        of.watched_since = Some(since);
     }
 
     /// The mutation partitions of a generation's tables.
     pub(super) fn mutation_partitions(&self, state: &GenerationState) -> Vec<(String, u32)> {
         mutation_partitions(state, &self.tables, &self.partitions)
     }
+}
+
+/// What was told outside before this is of another snapshot, ms since 1970. A first generation may
+/// be of a snapshot that was begun before the job was: its earliest READ tells.
+fn since_ms(state: &GenerationState, settings: &Settings) -> i64 {
+    let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+    if let Some((began_ms, _)) = &state.began {
+        return *began_ms;
+    }
+    let opened_ms = state.reached.first().map_or(0, |first| first.at_ms);
+    let opened_ms = signed(opened_ms).saturating_sub(signed(settings.readiness.clock_skew_max_ms));
+    let read_ms = earliest_read_ms(&state.reads);
+    let read_ms = read_ms.map(|ms| ms.saturating_sub(signed(settings.start_margin_ms)));
+    read_ms.map_or(opened_ms, |ms| ms.min(opened_ms))
 }
 
 fn places(partitions: &[Assignment]) -> Vec<(String, u32)> {

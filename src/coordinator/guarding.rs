@@ -11,9 +11,9 @@ use crate::generation::Stage;
 use crate::generation::step::progress;
 use crate::guard::alarms::{Inputs, Policy, Rebuild, TopicUse, alarms};
 use crate::guard::budget::{Budget, rate};
-use crate::guard::limit::{Growth, Limit, decide, growth_words};
+use crate::guard::limit::{self, Growth, Limit, decide, growth_words};
 use crate::guard::start::{Asked, PartitionStart, Verdict, earliest_read_ms, judge_start};
-use crate::job::{Alarm, ShownGeneration};
+use crate::job::{Alarm, ShownGeneration, Wait};
 use crate::status::Counts;
 use crate::table::Role;
 use headwater_operators::control::Command;
@@ -29,6 +29,8 @@ pub(super) struct Guarding {
     growth: Growth,
     /// Where mutation partitions were read from, with their first source times.
     pub(super) starts: Vec<PartitionStart>,
+    /// What is said while READs wait for the marker limit.
+    pub(super) stuck: Option<Wait>,
     next_ms: u64,
     /// How far the start of each generation is proven, by number.
     proofs: Vec<(u32, Verdict)>,
@@ -77,12 +79,36 @@ impl Coordinator {
             .filter(|of| of.state.stage.takes_reads())
             .map(|of| (of.state.number, self.start_of(of)))
             .collect();
-        for (_, verdict) in &self.guarding.proofs {
-            if let Verdict::Refuse(error) = verdict {
-                return Err(error.clone());
-            }
+        let refused = self
+            .guarding
+            .proofs
+            .iter()
+            .find_map(|(number, of)| match of {
+                Verdict::Refuse(error) => Some((*number, error.clone())),
+                _ => None,
+            });
+        match refused {
+            // What a person has opened beside others must not end them.
+            Some((number, error)) if number > 1 => self.give_up(number, &error, now_ms, commands),
+            Some((_, error)) => return Err(error),
+            None => {}
         }
         Ok(())
+    }
+
+    /// A later generation whose start cannot be right.
+    fn give_up(&mut self, number: u32, why: &Error, now_ms: u64, commands: &mut Vec<Command>) {
+        let at = (now_ms, self.wall.now_ms());
+        let why = format!("start position: {}", why.text.replace('\n', " "));
+        let mut all = self.generations.iter_mut();
+        if let Some(of) = all.find(|of| of.state.number == number) {
+            of.reach(Stage::Aborted, at, (Some(&why), None));
+            commands.push(Command::Close {
+                generation: number,
+                aborted: true,
+            });
+            self.save_wanted = true;
+        }
     }
 
     fn start_of(&self, of: &One) -> Verdict {
@@ -106,8 +132,10 @@ impl Coordinator {
 
     /// The marker limit, as a person or the configuration has it.
     fn markers_max(&self) -> u64 {
+        let configured = self.settings.guard.markers_max;
         let set = self.read_control.markers_max;
-        set.unwrap_or(self.settings.guard.markers_max)
+        set.filter(|_| self.read_control.markers_max_configured == Some(configured))
+            .unwrap_or(configured)
     }
 
     fn limit_markers(&mut self, counts: &Counts, now_ms: u64, commands: &mut Vec<Command>) {
@@ -116,6 +144,15 @@ impl Coordinator {
         let limit = decide(before, counts.markers, self.markers_max());
         self.guarding.limit = limit;
         let held = limit >= Limit::Wait;
+        let open = self.generations.iter().rev();
+        let id = open
+            .filter(|of| of.state.stage.takes_reads())
+            .map(|of| of.state.id.as_str())
+            .next();
+        let max = self.markers_max();
+        self.guarding.stuck = id
+            .filter(|_| held)
+            .map(|id| limit::wait(counts.markers, max, &self.guarding.growth, id));
         if held != self.held_for_markers {
             self.held_for_markers = held;
             commands.push(self.read_rate());

@@ -12,7 +12,7 @@ use crate::generation::step::{Facts, progress};
 use crate::generation::waits::{Scene, wait};
 use crate::generation::witness::Seen;
 use crate::generation::{Reached, Stage, admit, ready};
-use crate::job::{GenerationCounts, Readiness, ShownGeneration};
+use crate::job::{GenerationCounts, Readiness, ShownGeneration, Wait};
 use crate::table::Table;
 use crate::topic::Assignment;
 use headwater_operators::control::{Command, PartitionStart};
@@ -34,12 +34,20 @@ pub(super) struct One {
     pub(super) counts: GenerationCounts,
     /// What is known from outside.
     pub(super) seen: Seen,
-    /// READs that had come when they last did, and when that was.
-    delivered: (u64, u64),
+    /// READs that had come when they last did, and when that was; none before the first look.
+    delivered: Option<(u64, u64)>,
     /// Since when something past the cutoff has been seen.
     live_since_ms: Option<u64>,
     /// Source time of the latest mutation of each of its mutation partitions.
     pub(super) delivered_ms: Vec<Option<i64>>,
+    /// It is watched outside, from this time on (ms since 1970).
+    pub(super) watched_since: Option<i64>,
+    /// What counted for the end of the snapshot at the last step.
+    pub(super) finished: Option<SourceFinished>,
+    /// Ends that a person gave lie beyond what the topics hold.
+    pub(super) ends_beyond: bool,
+    /// Ends are not asked for before this job time.
+    pub(super) ask_after_ms: u64,
     /// The cutoff was asked for.
     pub(super) cutoff_wanted: bool,
     /// The last durable manifest by which it is ready.
@@ -56,7 +64,10 @@ pub(super) struct Moment<'a> {
     /// A source has not come to the end of what is at hand.
     pub(super) behind: bool,
     pub(super) rule_off: bool,
+    /// READs wait, for a person or the marker limit.
     pub(super) paused: bool,
+    /// What is said when they wait for the marker limit.
+    pub(super) stuck: Option<&'a Wait>,
     /// The end is taken for reached when no READ comes for so long.
     pub(super) idle_ms: Option<u64>,
 }
@@ -74,9 +85,13 @@ impl One {
             mutations,
             counts: GenerationCounts::default(),
             seen: Seen::default(),
-            delivered: (0, 0),
+            delivered: None,
             live_since_ms: None,
             delivered_ms: Vec::new(),
+            watched_since: None,
+            finished: None,
+            ends_beyond: false,
+            ask_after_ms: 0,
             cutoff_wanted: false,
             ready_manifest: None,
         }
@@ -116,9 +131,10 @@ impl One {
     /// Takes in what was counted and seen.
     pub(super) fn look(&mut self, moment: &Moment<'_>) {
         let read = self.counts.read;
-        if read != self.delivered.0 || moment.behind {
-            self.delivered = (read, moment.now_ms);
-        }
+        let before = self
+            .delivered
+            .filter(|(rows, _)| *rows == read && !moment.behind);
+        self.delivered = before.or(Some((read, moment.now_ms)));
         if let Some(scan) = &self.seen.scan {
             self.state.scan = scan.clone();
         }
@@ -143,7 +159,8 @@ impl One {
             let table = moment.tables.get(usize::from(number))?;
             Some((number, table.name.as_str()))
         });
-        let quiet_for_ms = moment.now_ms.saturating_sub(self.delivered.1);
+        let since_ms = self.delivered.map_or(moment.now_ms, |(_, at_ms)| at_ms);
+        let quiet_for_ms = moment.now_ms.saturating_sub(since_ms);
         let idle = moment
             .idle_ms
             .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);
@@ -233,6 +250,8 @@ impl One {
             read: self.counts.read,
             first: self.state.number == 1,
             paused: moment.paused,
+            stuck: moment.stuck,
+            ends_beyond: self.ends_beyond,
             unsafe_reason: None,
             ends_when_idle: moment.idle_ms.is_some(),
         };

@@ -17,6 +17,9 @@ use crate::status::Counts;
 use crate::table::Role;
 use headwater_operators::control::{Command, PartitionTarget};
 
+/// Ends that a person gave and that are not there yet are asked for again after so much job time.
+const ASK_AGAIN_MS: u64 = 1_000;
+
 impl Coordinator {
     /// What is the same for all generations now.
     pub(super) fn moment(&self, counts: &Counts, now_ms: u64) -> Moment<'_> {
@@ -25,9 +28,11 @@ impl Coordinator {
             readiness: &self.settings.readiness,
             now_ms,
             wall_ms: self.wall.now_ms(),
-            behind: counts.behind,
+            // Nothing is known before all workers have reported.
+            behind: counts.behind || !self.all_reported,
             rule_off: !self.settings.rule,
             paused: self.read_control.paused || self.held_for_markers,
+            stuck: self.guarding.stuck.as_ref(),
             idle_ms: match self.settings.finish {
                 Finish::Idle { idle_ms } => Some(idle_ms),
                 Finish::Never | Finish::EndRecords => None,
@@ -47,7 +52,10 @@ impl Coordinator {
             let partitions = of.mutations.expected().iter();
             let latest = partitions.map(|at| counts.live.get(at).map(|(_, last_ms)| *last_ms));
             of.delivered_ms = latest.collect();
-            if let Some(witness) = &self.witness {
+            self.watch(of);
+            if let Some(witness) = &self.witness
+                && of.watched_since.is_some()
+            {
                 of.seen = witness.seen(&of.state.id);
             }
             of.look(&moment);
@@ -94,7 +102,10 @@ impl Coordinator {
         at: (u64, u64),
         commands: &mut Vec<Command>,
     ) -> bool {
+        let moment_ms = at.0;
         let of = &mut self.generations[index];
+        // Evidence that was there when the ends were asked for must be there when they are known.
+        of.finished = None;
         match what {
             Next::Nothing => return false,
             Next::Spoil => {
@@ -102,19 +113,13 @@ impl Coordinator {
                 let why = whys[usize::from(self.settings.rule)];
                 of.reach(Stage::Unsafe, at, (Some(why), None));
             }
-            Next::Freeze(_) if self.questions.asked(of.state.number, Role::Snapshot) => {
-                return false;
-            }
             Next::Freeze(kind) => {
-                let said = of.state.said.as_ref().map(|said| said.ends.clone());
-                of.state.evidence = Some(kind.word().to_owned());
-                match said.filter(|ends| !ends.is_empty()) {
-                    Some(ends) => self.freeze(index, ends, at, commands),
-                    None => {
-                        self.ask(index, Role::Snapshot);
-                        return false;
-                    }
+                // The list of partitions is read again, whatever was said of their ends.
+                of.finished = Some(kind);
+                if moment_ms >= of.ask_after_ms {
+                    self.ask(index, Role::Snapshot);
                 }
+                return false;
             }
             Next::Consume => of.reach(Stage::TopicConsumed, at, (None, None)),
             Next::TakeCutoff => {
@@ -172,7 +177,7 @@ impl Coordinator {
             return;
         };
         match question.role {
-            Role::Snapshot => self.freeze(index, ends, at, commands),
+            Role::Snapshot => self.ends_known(index, ends, at, commands),
             Role::Mutations => {
                 let state = &mut self.generations[index].state;
                 state.targets.clone_from(&ends);
@@ -182,6 +187,39 @@ impl Coordinator {
                 });
             }
         }
+    }
+
+    /// The high watermarks of a snapshot are known: they are its ends, or those that a person gave,
+    /// once they are there.
+    fn ends_known(
+        &mut self,
+        index: usize,
+        highs: Vec<PartitionTarget>,
+        at: (u64, u64),
+        commands: &mut Vec<Command>,
+    ) {
+        let of = &mut self.generations[index];
+        let Some(kind) = of.finished else {
+            // What it stood on is gone: READs have come.
+            return;
+        };
+        let said = of.state.said.as_ref().map(|said| said.ends.clone());
+        let ends = said.filter(|ends| !ends.is_empty());
+        let ends = ends.unwrap_or_else(|| highs.clone());
+        let there = highs.iter().all(|high| {
+            let same =
+                |end: &&PartitionTarget| end.topic == high.topic && end.partition == high.partition;
+            ends.iter()
+                .find(same)
+                .is_some_and(|end| end.end <= high.end)
+        });
+        of.ends_beyond = !there;
+        if !there {
+            of.ask_after_ms = at.0.saturating_add(ASK_AGAIN_MS);
+            return;
+        }
+        of.state.evidence = Some(kind.word().to_owned());
+        self.freeze(index, ends, at, commands);
     }
 
     fn freeze(

@@ -191,22 +191,21 @@ pub fn proves(offsets: &Offsets, known: Known<'_>) -> Proof {
     let started = known
         .since_ms
         .is_some_and(|since| scan.started_ms >= Some(since));
-    let begun_and_ended = match known.mode {
-        // It begins with no offsets, and has such ones only at its end. Were they there before,
-        // it would have been SKIPPED.
-        Mode::InitialOnly => differs || started,
-        Mode::Initial => before.had_none,
-        Mode::Other => false,
-    };
     // A change that was committed after COMPLETED was sent left the connector after all READs.
     let times = scan.completed_ms.zip(live(offsets).time_ms);
     let behind = times.is_some_and(|(sent_ms, time_ms)| {
         time_ms > sent_ms.saturating_add(known.clock_skew_max_ms)
     });
-    match before.ran || begun_and_ended || behind {
-        false => Proof::NotNewer,
-        true if known.mode == Mode::Other && scan.completed_ms.is_none() => Proof::EndNotTold,
-        true => Proof::Finished,
+    // What a signal began may also have been stopped: only COMPLETED tells.
+    let completed = scan.started_ms.is_some() && scan.completed_ms > scan.aborted_ms;
+    match known.mode {
+        // It begins with no offsets, and has such ones only at its end. Were they there before,
+        // it would have been SKIPPED.
+        Mode::InitialOnly if before.ran || differs || started || behind => Proof::Finished,
+        Mode::Initial if before.had_none => Proof::Finished,
+        Mode::Initial | Mode::Other if (before.ran || behind) && completed => Proof::Finished,
+        Mode::Initial | Mode::Other if before.ran => Proof::EndNotTold,
+        Mode::InitialOnly | Mode::Initial | Mode::Other => Proof::NotNewer,
     }
 }
 

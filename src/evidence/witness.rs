@@ -23,6 +23,10 @@ impl Witness for Collector {
         Collector::watch(self, generation, watched);
     }
 
+    fn unwatch(&self, generation: &str) {
+        Collector::unwatch(self, generation);
+    }
+
     fn seen(&self, generation: &str) -> Seen {
         of(&Collector::seen(self), generation)
     }

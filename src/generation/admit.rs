@@ -76,6 +76,10 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
         }
         Body::Abort { generation, .. } => {
             let state = now.find(generation)?;
+            let promotion = state.promotion.as_ref();
+            if promotion.is_some_and(|of| of.done_ms.is_none() && of.demoted.is_none()) {
+                return conflict(format!("a promotion of {generation} is under way"));
+            }
             match state.stage {
                 Stage::Promoted => conflict(format!(
                     "{generation} is promoted; take that back first: headwater generation demote \
@@ -224,7 +228,7 @@ pub fn opened_at(open: &Open, now: &Now<'_>) -> (u64, i64) {
         Some(started) if started < wall_ms => {
             (tick_of(started.saturating_sub(skew_ms), now.wall), started)
         }
-        _ => (tick, wall_ms),
+        _ => (tick.saturating_sub(now.clock_skew_max_ms), wall_ms),
     }
 }
 

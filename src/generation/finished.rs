@@ -62,7 +62,8 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
     let completed = snapshot
         .scan
         .is_some_and(|scan| scan.completed_ms.is_some());
-    let any = !snapshot.reads.is_empty() || completed;
+    // Offsets can look finished before the first READ.
+    let any = !snapshot.reads.is_empty() || (completed && total(snapshot) == Some(0));
     let last = latest_run(snapshot).is_some_and(|run| run.iter().any(|seen| seen.last_marker));
     let one = snapshot.partitions == 1;
     [

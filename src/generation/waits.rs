@@ -39,6 +39,10 @@ pub struct Scene<'a> {
     pub first: bool,
     /// READs are paused by a person.
     pub paused: bool,
+    /// What is said when READs wait for the marker limit.
+    pub stuck: Option<&'a Wait>,
+    /// Ends that a person gave lie beyond what the topics hold.
+    pub ends_beyond: bool,
     /// Why the generation is unsafe.
     pub unsafe_reason: Option<&'a str>,
     /// The end is taken for reached when nothing comes for a while.
@@ -95,13 +99,28 @@ fn spoiled(scene: &Scene<'_>) -> Wait {
     wait
 }
 
+/// READs are not read.
+fn held(scene: &Scene<'_>) -> Option<Wait> {
+    let paused = || person("READs are paused".to_owned(), "headwater generation resume");
+    let stuck = scene.stuck.cloned();
+    stuck.or_else(|| scene.paused.then(paused))
+}
+
 fn open(scene: &Scene<'_>) -> Wait {
     if let Some(trouble) = scene.troubles.0 {
         let text = format!("the snapshot connector: {trouble}");
         return person_without(text, false);
     }
-    if scene.paused {
-        return person("READs are paused".to_owned(), "headwater generation resume");
+    if let Some(wait) = held(scene) {
+        return wait;
+    }
+    if scene.ends_beyond {
+        let text = "the ends that were given lie beyond what the snapshot topics hold; READs up to \
+                    them are waited for. Were they wrong, give others";
+        return person(
+            text.to_owned(),
+            &format!("headwater generation finish {}", scene.id),
+        );
     }
     if scene.ends_when_idle {
         return job(&format!(
@@ -222,8 +241,8 @@ fn rows(snapshot: &Snapshot<'_>) -> u64 {
 fn on_the_way(scene: &Scene<'_>) -> Wait {
     let facts = &scene.facts;
     if scene.progress == Stage::SourceFinished && !facts.consumed {
-        if scene.paused {
-            return person("READs are paused".to_owned(), "headwater generation resume");
+        if let Some(wait) = held(scene) {
+            return wait;
         }
         let (at_end, of) = scene.at_end;
         return job(&format!(

@@ -48,6 +48,9 @@ pub trait Witness: Send + Sync {
         remembered: Remembered<'_>,
     );
 
+    /// It is watched no more.
+    fn unwatch(&self, generation: &str);
+
     /// What is known of it now.
     fn seen(&self, generation: &str) -> Seen;
 

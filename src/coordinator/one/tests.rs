@@ -200,6 +200,7 @@ impl World {
             behind: false,
             rule_off: false,
             paused: false,
+            stuck: None,
             idle_ms: None,
         };
         self.one.seen = Seen {

@@ -22,6 +22,8 @@ fn scene<'a>(stage: Stage, snapshot: &'a Snapshot<'a>) -> Scene<'a> {
         read: 0,
         first: false,
         paused: false,
+        stuck: None,
+        ends_beyond: false,
         unsafe_reason: None,
         ends_when_idle: false,
     }
