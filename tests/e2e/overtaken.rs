@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use crate::benchmark::{Benchmark, from_env};
-use crate::rebuild::{Rebuild, Snapshot, Told, connect, heartbeat, notified};
+use crate::rebuild::{Rebuild, Snapshot, Told, connect, database, heartbeat, notified};
 use crate::{alone, services};
 
 const ROWS: u64 = 20_000;
@@ -43,7 +43,7 @@ fn ready_has_all_reads_with_each_kind_of_evidence_although_completed_came_before
 fn once(benchmark: &Benchmark, time: u64) -> [u64; 2] {
     let four = Snapshot::prepare(benchmark, &format!("four{time}"), 4);
     let one = Snapshot::prepare(benchmark, &format!("one{time}"), 1);
-    let asked = connect(benchmark, Some(&four)) + &notified(&four);
+    let asked = connect(benchmark, Some(&four)) + &notified(&four) + &database(benchmark);
     let open = |snapshot, kind: &str, source: String, caught_up| {
         let told = Told {
             source: source + &heartbeat(benchmark),
