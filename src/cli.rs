@@ -4,9 +4,11 @@
 //! 2 before anything was opened.
 
 mod args;
+mod generation;
 mod rows;
 mod verbs;
 
+pub use generation::{GenerationArgs, GenerationVerb, OpenArgs, Tune, TuneArgs};
 pub use rows::{
     ExplainArgs, QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via,
 };
@@ -48,8 +50,12 @@ pub enum Command {
     Status(StatusArgs),
     /// Say what becomes of a READ of a key.
     Explain(ExplainArgs),
-    /// Wait until the job has caught up.
+    /// Wait until a generation is ready.
     WaitReady(WaitReadyArgs),
+    /// Open, end, give up, promote generations; pause and throttle READs.
+    Generation(GenerationArgs),
+    /// Set a limit of a running job.
+    Tune(TuneArgs),
 }
 
 /// `headwater run`.
@@ -154,6 +160,8 @@ pub struct WaitReadyArgs {
     pub origin: Origin,
     /// For how long.
     pub timeout: Duration,
+    /// The generation; by default all that go on.
+    pub generation: Option<String>,
 }
 
 /// `headwater init`.

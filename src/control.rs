@@ -14,6 +14,7 @@
 //! It cannot encrypt: on an address that others reach, put a proxy with TLS before it.
 
 mod ask;
+mod change;
 pub mod dashboard;
 mod derive;
 pub mod document;
@@ -21,12 +22,19 @@ mod explain;
 mod human;
 mod listen;
 mod metrics;
+mod pending;
+mod promotion;
+mod report;
+mod requests;
 mod router;
+#[cfg(test)]
+mod testing;
 mod token;
 mod verbs;
 mod verdict;
 mod view;
 
+pub use change::{generation, tune};
 pub use explain::{Told, ask_explain};
 pub use human::text;
 pub use listen::{Address, Listen};
@@ -40,19 +48,24 @@ use crate::config::Config;
 use crate::config::sections::ControlConfig;
 use crate::error::Error;
 use crate::generation::Stage;
-use crate::job::Job;
+use crate::job::{Job, Shown, ShownGeneration};
+use crate::promote::Criterion;
 use crate::signals::Stop;
 use crate::sink::queue::SinkWatch;
 use document::{Checkpoint, Status};
+use pending::Pending;
+use report::Tracker;
 use router::Access;
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use token::Token;
 use tokio::sync::oneshot;
 
+/// How long a client waits for a request to be durable.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
 /// Checkpoints that are remembered.
 const CHECKPOINTS_MAX: usize = 50;
 
@@ -69,6 +82,10 @@ struct Shared {
     asked: Stop,
     started_ms: i64,
     live: Mutex<Option<Live>>,
+    pending: Pending,
+    answer_wait: Duration,
+    /// Held while a promotion is under way.
+    promoting: tokio::sync::Mutex<()>,
 }
 
 /// A job that runs.
@@ -79,6 +96,7 @@ struct Live {
     sink: Option<SinkWatch>,
     timeline: Vec<(Stage, i64)>,
     saved: VecDeque<(Saved, i64)>,
+    tracker: Tracker,
 }
 
 impl Control {
@@ -106,6 +124,9 @@ impl Control {
             asked: Stop::new(),
             started_ms: now_ms(),
             live: Mutex::new(None),
+            pending: Pending::default(),
+            answer_wait: ANSWER_WAIT,
+            promoting: tokio::sync::Mutex::new(()),
         };
         let Listen::At(configured) = listen else {
             return Ok(Control {
@@ -139,13 +160,7 @@ impl Control {
 
     /// The job runs.
     pub fn attach(&self, job: &Arc<Job>, sink: Option<SinkWatch>, facts: Facts) {
-        *lock(&self.shared.live) = Some(Live {
-            facts,
-            job: Arc::downgrade(job),
-            sink,
-            timeline: Vec::new(),
-            saved: VecDeque::new(),
-        });
+        *lock(&self.shared.live) = Some(Live::new(job, sink, facts));
         self.look();
     }
 
@@ -211,7 +226,11 @@ fn serve(
     };
     let thread = std::thread::Builder::new().name("control".to_owned());
     let thread = thread
-        .spawn(move || runtime.block_on(served))
+        .spawn(move || {
+            runtime.block_on(served);
+            // Nor is a topic that is asked, or a hook that runs.
+            runtime.shutdown_background();
+        })
         .map_err(failed)?;
     cli::note(&format!("control plane at http://{address}"));
     Ok((stop, thread))
@@ -262,6 +281,17 @@ impl Shared {
 }
 
 impl Live {
+    fn new(job: &Arc<Job>, sink: Option<SinkWatch>, facts: Facts) -> Live {
+        Live {
+            facts,
+            job: Arc::downgrade(job),
+            sink,
+            timeline: Vec::new(),
+            saved: VecDeque::new(),
+            tracker: Tracker::default(),
+        }
+    }
+
     fn look(&mut self, now_ms: i64) {
         let Some(job) = self.job.upgrade() else {
             return;
@@ -271,14 +301,33 @@ impl Live {
         if self.timeline.last().is_none_or(|(last, _)| *last != state) {
             self.timeline.push((state, now_ms));
         }
-        if let Some(saved) = shown.saved
-            && self.saved.back().is_none_or(|(last, _)| *last != saved)
-        {
-            self.saved.push_back((saved, now_ms));
+        let last = self.saved.back().map(|(last, _)| last);
+        let new = shown.saved.as_ref().filter(|saved| last != Some(*saved));
+        let generations = derive::generations(&shown, &self.facts, &self.timeline);
+        self.tracker.look(&generations, &shown.counts, new);
+        if let Some(saved) = new {
+            self.saved.push_back((saved.clone(), now_ms));
             if self.saved.len() > CHECKPOINTS_MAX {
                 self.saved.pop_front();
             }
         }
+    }
+
+    /// What is shown of the generations.
+    fn generations(&self) -> Vec<ShownGeneration> {
+        let shown = self.shown();
+        derive::generations(&shown, &self.facts, &self.timeline)
+    }
+
+    /// What promotion asks for, of one of them.
+    fn criteria(&self, generation: &ShownGeneration, accepted: &[String]) -> Vec<Criterion> {
+        let terms = &self.facts.promote;
+        terms.criteria(generation, &self.shown(), accepted)
+    }
+
+    fn shown(&self) -> Shown {
+        let job = self.job.upgrade();
+        job.map(|job| job.panel.shown()).unwrap_or_default()
     }
 
     fn seen(&self, stopping: bool) -> view::Seen {

@@ -15,7 +15,7 @@ use timely::communication::WorkerGuards;
 use timely::worker::Worker;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// How often `watch` is called.
 const WATCH: Duration = Duration::from_millis(100);

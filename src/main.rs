@@ -24,6 +24,8 @@ fn act(command: Command) -> Result<(), Error> {
         Command::Status(args) => headwater::control::status(&args),
         Command::Explain(args) => headwater::explain::explain(&args),
         Command::WaitReady(args) => headwater::control::wait_ready(&args),
+        Command::Generation(args) => headwater::control::generation(&args),
+        Command::Tune(args) => headwater::control::tune(&args),
         Command::Demo(args) => headwater::demo::demo(&args),
     }
 }

@@ -3,7 +3,10 @@
 //! Invariant: what is not known is not met. A promotion is a decision of the moment, not a latch
 //! (design.md section 9): every look judges anew.
 //!
-//! It cannot see what the live connector has not written: that is what evidence stands for.
+//! It cannot see what the live connector has not written: that is what evidence stands for. (The
+//! hook, in a file of its own, is not pure.)
+
+pub mod hook;
 
 use crate::config::choices::{CaughtUp, SourceFinished};
 use crate::generation::Stage;

@@ -3,6 +3,7 @@
 //! Invariant: everything that can be known to be wrong is refused before anything is read or
 //! written.
 
+mod outside;
 mod place;
 pub mod settings;
 mod setup;
@@ -20,7 +21,6 @@ use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
 use crate::guard::start::still_there;
-use crate::highs::{self, Highs};
 use crate::job::{Finish, Job, Partitions, Settings, Shown, ShownGeneration, topic_names};
 use crate::launch;
 use crate::outcome::judge;
@@ -36,6 +36,7 @@ use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
 use headwater_operators::retention::KeepMarkers;
+use outside::Outside;
 use place::Place;
 use setup::Setup;
 use std::collections::BTreeMap;
@@ -86,6 +87,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         from_checkpoint: args.from_checkpoint,
         accept_partitions: args.accept_partitions,
     };
+    let outside = Outside::start(args.cluster.process, &config, &topics)?;
     let mut place = Place::find(&terms, &args.cluster)?;
     let from = GoesOn {
         manifest: place.manifest.clone(),
@@ -93,15 +95,6 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         lease: place.lease.take(),
     };
     let workers = args.cluster.workers;
-    let highs = Arc::new(Highs::default());
-    let _highs = match args.cluster.process {
-        0 => Some(highs::watch(Arc::clone(&topics), Arc::clone(&highs))?),
-        _ => None,
-    };
-    let witness = match args.cluster.process {
-        0 => settings::witness(&config, &topics)?,
-        _ => None,
-    };
     let how = How {
         first_worker: args.cluster.process * workers,
         workers,
@@ -109,8 +102,8 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         settings: settings::job(&config, args),
         keeps: true,
         sources: settings::sources(&config),
-        witness,
-        highs: Some(Arc::clone(&highs)),
+        witness: outside.witness.clone(),
+        highs: outside.highs.clone(),
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);
     let (job, sink_watch) = assembled.inspect_err(|_| {
@@ -169,6 +162,7 @@ fn facts(config: &Config, args: &RunArgs, place: &Place, settings: &Settings) ->
         ends_when_idle: matches!(settings.finish, Finish::Idle { .. }),
         rebuild_alarm_after_ms: Some(settings::ms(config.retention.rebuild_alarm_after)),
         promote: settings::promote(config),
+        hook: settings::hook(config),
     }
 }
 
@@ -393,7 +387,7 @@ pub fn partitions(
 
 /// Refuses a snapshot topic whose first READs are gone: their rows would be missing in silence. A
 /// partition that holds nothing at all is no sign of that (B32).
-fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
+pub(crate) fn whole(topic: &str, ranges: &[OffsetRange]) -> Result<(), Error> {
     for (partition, range) in ranges.iter().enumerate() {
         if range.low > 0 && range.low < range.high {
             return Err(

@@ -2,7 +2,7 @@
 
 use super::{
     CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
-    InitArgs, InitFrom, RunArgs, StatusArgs, WaitReadyArgs, rows,
+    InitArgs, InitFrom, RunArgs, StatusArgs, WaitReadyArgs, generation, rows,
 };
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
@@ -60,9 +60,18 @@ enum Verb {
     /// Say what is remembered of a key, and what becomes of a READ of it
     #[command(after_help = EXIT_CODES)]
     Explain(rows::Explain),
-    /// Wait until the job has caught up
+    /// Wait until a generation is ready
     #[command(after_help = EXIT_CODES)]
     WaitReady(WaitReady),
+    /// Open, end, give up, promote generations of a running job; pause and throttle READs
+    #[command(after_help = EXIT_CODES, arg_required_else_help = true)]
+    Generation(generation::Generation),
+    /// Set how long markers live, while the job runs
+    #[command(after_help = EXIT_CODES)]
+    Ttl(generation::Ttl),
+    /// Set the number of markers at which READs wait, while the job runs
+    #[command(after_help = EXIT_CODES)]
+    MarkersMax(generation::MarkersMax),
     /// Write a commented headwater.toml
     Init(InitFlags),
     /// Print the effective configuration with every default, secrets redacted
@@ -183,7 +192,7 @@ struct Look {
 #[derive(Args)]
 struct Status {
     #[command(flatten)]
-    source: Source,
+    remote: generation::Remote,
     /// Print the status document
     #[arg(long)]
     json: bool,
@@ -192,7 +201,10 @@ struct Status {
 #[derive(Args)]
 struct WaitReady {
     #[command(flatten)]
-    source: Source,
+    remote: generation::Remote,
+    /// The generation [default: all that go on]
+    #[arg(long, value_name = "ID")]
+    generation: Option<String>,
     /// How long to wait, then end with 3
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
     timeout: Duration,
@@ -296,14 +308,18 @@ impl Cli {
             Verb::Quarantine(quarantine) => Command::Quarantine(quarantine.command()),
             Verb::Checkpoint(checkpoint) => Command::Checkpoint(checkpoint.args()),
             Verb::Status(status) => Command::Status(StatusArgs {
-                origin: status.source.origin(),
+                origin: status.remote.origin(),
                 json: status.json,
             }),
             Verb::Explain(explain) => Command::Explain(explain.command()),
             Verb::WaitReady(wait) => Command::WaitReady(WaitReadyArgs {
-                origin: wait.source.origin(),
+                origin: wait.remote.origin(),
                 timeout: wait.timeout,
+                generation: wait.generation,
             }),
+            Verb::Generation(generation) => Command::Generation(generation.command()),
+            Verb::Ttl(ttl) => Command::Tune(ttl.command()),
+            Verb::MarkersMax(max) => Command::Tune(max.command()),
             Verb::Init(init) => Command::Init(init.command()),
             Verb::Config(source) => Command::Config(source.origin()),
             Verb::Demo(demo) => Command::Demo(demo.command()?),

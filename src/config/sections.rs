@@ -130,9 +130,12 @@ section! {
         /// mutation topics are files and nothing of `[source]` tells of the live stream.
         caught_up: Option<CaughtUp> = None, Built;
         /// How far behind the live stream may be.
-        live_lag_max: Duration = Duration::from_secs(5), Later;
-        /// A command that swaps the view or alias.
-        hook: Option<Vec<String>> = None, Later;
+        live_lag_max: Duration = Duration::from_secs(5), Built;
+        /// A command that swaps the view or alias. It may be run again with the same
+        /// HEADWATER_PROMOTION_ID, and must then do the same thing.
+        hook: Option<Vec<String>> = None, Built;
+        /// How long it may take; then it is killed, and the generation is not promoted.
+        hook_timeout: Duration = MINUTE, Built;
     }
 }
 

@@ -82,7 +82,7 @@ fn refused(result: Result<Loaded, Error>, parts: &[&str]) {
 }
 
 #[test]
-fn the_sample_loads_and_says_what_is_not_built() {
+fn the_sample_loads() {
     let loaded = parse(SAMPLE).unwrap_or_else(|error| panic!("{error}"));
     let config = &loaded.config;
     config.check().unwrap_or_else(|error| panic!("{error}"));
@@ -93,15 +93,7 @@ fn the_sample_loads_and_says_what_is_not_built() {
     assert_eq!(config.sink.kind, SinkKind::Postgres);
     let properties = config.kafka_properties().expect("no secrets");
     assert_eq!(properties["bootstrap.servers"], "127.0.0.1:9092");
-    assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
-    for key in ["`source.connect`", "`promote.live_lag_max`"] {
-        assert!(loaded.notices[0].contains(key), "{:?}", loaded.notices);
-    }
-    assert!(
-        !loaded.notices[0].contains("checkpoint"),
-        "{:?}",
-        loaded.notices
-    );
+    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
     assert!(parse(SMALL).expect("loads").notices.is_empty());
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: a question never holds the job or the runtime: it waits for the worker's answer, not
 //! in a thread, and not for ever.
 
-use super::ask::Asker;
+use super::ask::{Asker, Reply};
 use super::listen::Listen;
 use super::router::{json, refused};
 use super::{Shared, now_ms};
@@ -107,11 +107,10 @@ pub fn ask_explain(config: &Config, table: &str, key: &str) -> Result<Told, Erro
     }
     let asker = Asker::new(config)?;
     let path = format!("/v1/explain?table={}&key={}", encoded(table), encoded(key));
-    let (code, body) = match asker.get(&path) {
-        Ok(answer) => answer,
-        Err(why) => return Ok(Told::Away(why)),
-    };
-    told(&config.job.job, code, &body)
+    match asker.get(&path)? {
+        Reply::Came(code, body) => told(&config.job.job, code, &body.to_string()),
+        Reply::Away(why) => Ok(Told::Away(why)),
+    }
 }
 
 fn told(job: &str, code: u16, body: &str) -> Result<Told, Error> {

@@ -6,7 +6,7 @@
 //! The job's counts are at process 0 alone; another process shows its own target and nothing of
 //! the job, so that a sum over processes counts nothing twice.
 
-use super::document::{SinkState, Status};
+use super::document::{SinkState, Status, Word};
 use crate::config::units::parse_instant;
 use crate::generation::Stage;
 use prometheus_client::encoding::prometheus_text;
@@ -49,6 +49,9 @@ pub(super) fn text(status: &Status, job: bool) -> String {
     if job {
         rows(&mut out, status);
         generations(&mut out, status);
+        retention(&mut out, status);
+        lag(&mut out, status);
+        asked(&mut out, status);
         checkpoints(&mut out, status);
     }
     let mut text = String::new();
@@ -118,7 +121,9 @@ fn rows(out: &mut Out, status: &Status) {
 }
 
 fn generations(out: &mut Out, status: &Status) {
-    let Some(last) = status.generations.last() else {
+    let mut newest = status.generations.iter().rev();
+    let live = newest.find(|one| !one.stage.is_over());
+    let Some(last) = live.or(status.generations.last()) else {
         return;
     };
     let states = Stage::ALL.map(|state| {
@@ -127,7 +132,7 @@ fn generations(out: &mut Out, status: &Status) {
     });
     out.gauges(
         "generation_state",
-        "1 for the state of the newest generation",
+        "1 for the stage of the newest generation that goes on",
         "state",
         states,
     );
@@ -141,6 +146,58 @@ fn generations(out: &mut Out, status: &Status) {
         "Snapshot partitions that were read to their end",
         Some(last.partitions_at_end as f64),
     );
+}
+
+/// The window of markers that an open generation needs.
+fn retention(out: &mut Out, status: &Status) {
+    let Some(retention) = &status.retention else {
+        return;
+    };
+    let help = "Part used of what the window of markers may take";
+    out.gauge("retention_used_ratio", help, retention.used_ratio);
+    let through = instant_seconds(retention.forgotten_through.as_deref());
+    let help = "When the last marker was written that was forgotten, since 1970";
+    out.gauge("forgotten_through_seconds", help, through);
+    let left = retention.budget.as_ref();
+    let left = left.and_then(|budget| budget.left_seconds);
+    let help = "Until the last READ of the snapshot, as predicted";
+    out.gauge("snapshot_eta_seconds", help, left.or_else(|| eta(status)));
+}
+
+/// By the mean rate of this run, where the guard predicts nothing.
+fn eta(status: &Status) -> Option<f64> {
+    let mut newest = status.generations.iter().rev();
+    let one = newest.find(|one| one.stage == Stage::Open)?;
+    let left = one.reads_total?.checked_sub(one.reads.read)?;
+    let up_seconds = status.run.as_ref()?.up_seconds;
+    (one.reads.read > 0).then(|| left as f64 * up_seconds / one.reads.read as f64)
+}
+
+/// How far behind both topics are read, apart.
+fn lag(out: &mut Out, status: &Status) {
+    let records = status.lag.iter();
+    let records = records.filter_map(|lag| Some((lag.topic.clone(), lag.records? as f64)));
+    out.gauges("lag_records", "Records that are not read", "topic", records);
+    let seconds = status.lag.iter();
+    let seconds = seconds.filter_map(|lag| Some((lag.topic.clone(), lag.seconds?)));
+    let help = "Age of what was read last, 0 when nothing is left to read";
+    out.gauges("lag_seconds", help, "topic", seconds);
+}
+
+/// What persons have asked, and should look at.
+fn asked(out: &mut Out, status: &Status) {
+    let Some(control) = &status.read_control else {
+        return;
+    };
+    let is = |flag: bool| Some(f64::from(u8::from(flag)));
+    let help = "1 while a person has paused READs";
+    out.gauge("reads_paused", help, is(control.paused));
+    let promotable = status.verdict.word == Word::Promotable;
+    let help = "1 while every criterion of promotion is met";
+    out.gauge("promotable", help, is(promotable));
+    let alarms = status.alarms.iter().map(|alarm| (alarm.name.clone(), 1.0));
+    let help = "1 for each thing that a person should look at";
+    out.gauges("alarms", help, "reason", alarms);
 }
 
 fn checkpoints(out: &mut Out, status: &Status) {
@@ -193,11 +250,11 @@ impl Out {
         name: &str,
         help: &str,
         label: &'static str,
-        values: impl IntoIterator<Item = (&'static str, f64)>,
+        values: impl IntoIterator<Item = (impl Into<String>, f64)>,
     ) {
         let family = Family::<Label, Float>::default();
         for (of, value) in values {
-            family.get_or_create(&[(label, of.to_owned())]).set(value);
+            family.get_or_create_owned(&[(label, of.into())]).set(value);
         }
         self.0.register(name, help, family);
     }

@@ -1,19 +1,20 @@
 //! Paths and who may ask for them.
 //!
 //! Invariant: nothing that changes the job is done without the token; on an address that others
-//! reach, nothing is told without it but that the process lives (the page at `/` holds nothing itself); on loopback, a name in `Host`
-//! that is not loopback is refused, as a page in a browser could have had it resolved to here.
+//! reach, nothing is told without it but that the process lives (the page at `/` holds nothing
+//! itself); on loopback, a name in `Host` that is not loopback is refused, as a page in a browser
+//! could have had it resolved to here.
 
 use super::document::{CheckpointList, Doing, Status, VERSION};
 use super::listen::{Address, host_of, is_loopback};
 use super::token::Token;
-use super::{Shared, dashboard, metrics};
+use super::{Shared, dashboard, metrics, promotion, report, requests};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -32,7 +33,6 @@ pub(super) struct Access {
 
 /// All paths.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    // Later: /v1/generations, /v1/promotable, /v1/retention.
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -40,6 +40,14 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/status.schema.json", get(schema))
         .route("/v1/checkpoints", get(checkpoints))
+        .route("/v1/generations", get(requests::list).post(requests::open))
+        .route("/v1/generations/{id}", get(requests::one))
+        .route("/v1/generations/{id}/report", get(report::report))
+        .route("/v1/generations/{id}/{verb}", post(requests::act))
+        .route("/v1/promotable", get(promotion::promotable))
+        .route("/v1/reads", post(requests::reads))
+        .route("/v1/retention", put(requests::ttl).post(requests::ttl))
+        .route("/v1/limits", post(requests::limits))
         .route("/v1/explain", get(super::explain::explain))
         .route("/v1/stop", post(stop))
         .merge(dashboard::routes())

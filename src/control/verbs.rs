@@ -3,7 +3,7 @@
 //! They change nothing. A job that does not answer is told from its last checkpoint.
 
 use super::ask::{Answer, Asker};
-use super::document::{Status, Word};
+use super::document::{Doing, Status, Word};
 use super::{human, now_ms, view};
 use crate::checkpoint;
 use crate::cli::{self, StatusArgs, WaitReadyArgs};
@@ -37,7 +37,7 @@ pub fn status(args: &StatusArgs) -> Result<(), Error> {
 }
 
 /// What the store knows of a job that does not answer.
-fn down(config: &Config, why: &str) -> Result<Status, Error> {
+pub(super) fn down(config: &Config, why: &str) -> Result<Status, Error> {
     let store = Store::open(&config.checkpoint.store)?;
     let job = &config.job.job;
     let last = checkpoint::latest(&store, job)?;
@@ -50,11 +50,12 @@ fn down(config: &Config, why: &str) -> Result<Status, Error> {
     ))
 }
 
-/// `headwater wait-ready`: returns when the job has caught up.
+/// `headwater wait-ready`: returns when a generation is ready or promoted; without an id, when all
+/// that go on are.
 ///
 /// # Errors
 /// `NotReady` after the timeout, or at once when READs came behind the end; `Refused` at once when
-/// the generation is unsafe.
+/// the generation is unsafe or was given up; of usage when there is none of the id.
 pub fn wait_ready(args: &WaitReadyArgs) -> Result<(), Error> {
     let config = Config::load(&args.origin)?.config;
     let asker = Asker::new(&config)?;
@@ -62,7 +63,7 @@ pub fn wait_ready(args: &WaitReadyArgs) -> Result<(), Error> {
     let mut told = Told::default();
     loop {
         let line = match asker.status()? {
-            Answer::Status(status) => match settled(&status) {
+            Answer::Status(status) => match settled(&status, args.generation.as_deref()) {
                 Some(Ok(())) => return cli::say(&(status.verdict.line() + "\n")),
                 Some(Err(error)) => return Err(error),
                 None => status.verdict.line(),
@@ -84,8 +85,11 @@ pub fn wait_ready(args: &WaitReadyArgs) -> Result<(), Error> {
 }
 
 /// Whether waiting is over: ready, or why it will never be.
-fn settled(status: &Status) -> Option<Result<(), Error>> {
+fn settled(status: &Status, id: Option<&str>) -> Option<Result<(), Error>> {
     let verdict = &status.verdict;
+    if let (Some(id), Doing::Running | Doing::Stopping) = (id, status.stage) {
+        return one_settled(status, id);
+    }
     let not = |kind| Some(Err(Error::new(kind, verdict.line())));
     match verdict.word {
         Word::Unsafe => not(ErrorKind::Refused),
@@ -95,6 +99,33 @@ fn settled(status: &Status) -> Option<Result<(), Error>> {
         // A stop does not take away what was reached.
         Word::Stopping if reached(status) => Some(Ok(())),
         Word::Stopping | Word::Starting | Word::NotReady | Word::Failed | Word::Down => None,
+    }
+}
+
+/// As [`settled`], for one generation, whatever becomes of the others.
+fn one_settled(status: &Status, id: &str) -> Option<Result<(), Error>> {
+    let one = status.generations.iter().find(|one| one.id == id);
+    let Some(one) = one else {
+        let error = Error::usage(format!("the job has no generation {id}"));
+        return Some(Err(error));
+    };
+    let never = |kind, why: String| Some(Err(Error::new(kind, why)));
+    if one.stage == Stage::Unsafe || one.unsafe_reads > 0 {
+        let text = format!("{id} is unsafe: {} READs may be stale", one.unsafe_reads);
+        return never(ErrorKind::Refused, text);
+    }
+    if one.late_reads > 0 && one.stage <= Stage::Ready {
+        let text = format!("{id} has {} READs behind its end", one.late_reads);
+        return never(ErrorKind::NotReady, text);
+    }
+    match one.stage {
+        Stage::Ready | Stage::Promoted => Some(Ok(())),
+        Stage::CaughtUp if one.waits_for.is_none() => Some(Ok(())),
+        Stage::Aborted | Stage::Superseded => {
+            let text = format!("{id} is {} and will never be ready", one.stage.word());
+            never(ErrorKind::Refused, text)
+        }
+        _ => None,
     }
 }
 
@@ -150,10 +181,43 @@ mod tests {
             (Word::Unsafe, Some(4)),
         ] {
             status.verdict.word = word;
-            let found =
-                settled(&status).map(|end| end.map_or_else(|error| error.kind.exit_code(), |()| 0));
+            let found = settled(&status, None)
+                .map(|end| end.map_or_else(|error| error.kind.exit_code(), |()| 0));
             assert_eq!(found, code, "{word:?}");
         }
+    }
+
+    #[test]
+    fn one_generation_is_waited_for_whatever_the_others_do() {
+        let mut seen = Seen::default();
+        for (id, stage) in [
+            ("open", Stage::Open),
+            ("ready", Stage::Ready),
+            ("promoted", Stage::Promoted),
+            ("unsafe", Stage::Unsafe),
+            ("aborted", Stage::Aborted),
+            ("superseded", Stage::Superseded),
+        ] {
+            let mut one = crate::job::ShownGeneration::default();
+            (one.state.id, one.state.stage) = (id.to_owned(), stage);
+            seen.shown.generations.push(one);
+        }
+        let status = running(&Facts::default(), &seen, 0);
+        for (id, code) in [
+            ("open", None),
+            ("ready", Some(0)),
+            ("promoted", Some(0)),
+            ("unsafe", Some(4)),
+            ("aborted", Some(4)),
+            ("superseded", Some(4)),
+            ("none", Some(2)),
+        ] {
+            let found = settled(&status, Some(id));
+            let found = found.map(|end| end.map_or_else(|e| e.kind.exit_code(), |()| 0));
+            assert_eq!(found, code, "{id}");
+        }
+        let early = starting("j", 0);
+        assert!(settled(&early, Some("ready")).is_none());
     }
 
     #[test]
@@ -163,7 +227,7 @@ mod tests {
             ..Seen::default()
         };
         let of = |seen: &Seen| running(&Facts::default(), seen, 0);
-        assert!(settled(&of(&seen)).is_none());
+        assert!(settled(&of(&seen), None).is_none());
         seen.shown.caught_up = true;
         let status = of(&seen);
         assert_eq!(
@@ -171,6 +235,6 @@ mod tests {
             (Doing::Stopping, Word::Stopping)
         );
         assert_eq!(status.generations[0].stage, Stage::CaughtUp);
-        assert!(settled(&status).expect("it is over").is_ok());
+        assert!(settled(&status, None).expect("it is over").is_ok());
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Situation<'a> {
     pub(super) doing: Doing,
     /// The headline of what went wrong.
     pub(super) failure: Option<&'a str>,
+    /// Why the job stops by itself.
+    pub(super) stopped_for: Option<&'a str>,
     /// All generations, oldest first.
     pub(super) generations: &'a [ShownGeneration],
     /// The marker rule is off.
@@ -47,6 +49,10 @@ pub(super) fn judge(now: &Situation<'_>) -> Verdict {
     }
     if let Some(spoilt) = now.generations.iter().find_map(|one| lost(one, now)) {
         return spoilt;
+    }
+    if let Some(why) = now.stopped_for {
+        let text = format!("the job stops by itself: {}", one_line(why));
+        return verdict(Word::Stopping, text, Person, false);
     }
     if now.doing == Doing::Stopping {
         let text = "what was read is written, then a last checkpoint is made".to_owned();

@@ -54,6 +54,8 @@ pub struct Facts {
     pub rebuild_alarm_after_ms: Option<u64>,
     /// What promotion asks for.
     pub promote: promote::Terms,
+    /// What a promotion runs.
+    pub hook: Option<promote::hook::Hook>,
 }
 
 /// What a process sees of its running job.
@@ -88,6 +90,7 @@ pub(super) fn running(facts: &Facts, seen: &Seen, now_ms: i64) -> Status {
     let verdict = judge(&Situation {
         doing: stage,
         failure: seen.failure.as_deref(),
+        stopped_for: shown.stopped_for.as_deref(),
         generations: &generations,
         rule_off: facts.rule_off,
         troubles: &troubles,
@@ -234,6 +237,7 @@ fn run(facts: &Facts, seen: &Seen, now_ms: i64) -> Run {
 
 fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
     let mut notes = facts.not_proven.clone();
+    notes.extend(shown.not_proven.iter().cloned());
     for generation in &shown.generations {
         let state = &generation.state;
         let open = state.reached.iter().filter(|_| !state.stage.is_over());

@@ -39,7 +39,7 @@ impl Outlet for Nowhere {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         tick_ms: 5,
         inflight_bytes_max: 1 << 20,
@@ -106,7 +106,7 @@ fn job(topics: &MemoryTopics, tables: Vec<Table>, of: Partitions, settings: Sett
 }
 
 /// One table, topics `m` and `s` of so many partitions.
-fn one_table(topics: &MemoryTopics, partitions: u32, settings: Settings) -> Job {
+pub(crate) fn one_table(topics: &MemoryTopics, partitions: u32, settings: Settings) -> Job {
     topics.create("m", partitions as usize);
     topics.create("s", partitions as usize);
     let of = Partitions {

@@ -10,6 +10,7 @@ use crate::generation::witness::Witness;
 use crate::guard::{GuardSettings, margin_ms};
 use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
+use crate::promote::hook::Hook;
 use crate::sink::kafka::LogTopic;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
@@ -125,6 +126,13 @@ pub fn promote(config: &Config) -> Terms {
         live_lag_max_ms: ms(promote.live_lag_max),
         ghosts_possible: config.sink.target_not_empty == choices::TargetNotEmpty::Accept,
     }
+}
+
+/// What a promotion runs.
+pub fn hook(config: &Config) -> Option<Hook> {
+    let argv = config.promote.hook.clone()?;
+    let timeout = config.promote.hook_timeout;
+    Some(Hook { argv, timeout })
 }
 
 /// What names the target, without secrets: another one needs another job.

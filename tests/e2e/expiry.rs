@@ -88,7 +88,7 @@ fn assert_at_risk(benchmark: &Benchmark, snapshot: &Snapshot<'_>, job: &Rebuild,
         let offset = u64::try_from(record.offset()).expect("an offset");
         let key: Value = serde_json::from_slice(record.key().expect("a key")).expect("JSON");
         let id = key["id"].as_u64().expect("a number");
-        let changed = id % 10 == 0 || id % 10 == 5;
+        let changed = id.is_multiple_of(5);
         match quarantine.get(&offset) {
             Some(kept) => assert_eq!(*kept, id),
             None if offset > first => {

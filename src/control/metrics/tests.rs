@@ -3,10 +3,14 @@
 use super::text;
 use crate::checkpoint::Saved;
 use crate::control::view::{Facts, Seen, running, starting};
+use crate::gauges::TopicLag;
+use crate::job::{Alarm, ShownGeneration};
 use crate::sink::queue::SinkState;
+use crate::table::Role;
 use std::collections::BTreeSet;
 
 const ALERTS: &str = include_str!("../alerts.yml");
+const GRAFANA: &str = include_str!("../grafana.json");
 const README: &str = include_str!("../../../README.md");
 
 /// The metrics of a job of which everything is known.
@@ -18,6 +22,26 @@ fn full() -> String {
     seen.shown.saved = Some(Saved::default());
     seen.saved_at_ms = Some(7_000);
     seen.sink = Some((SinkState::Running, 5));
+    let mut g1 = ShownGeneration {
+        reads_total: Some(30),
+        ..ShownGeneration::default()
+    };
+    g1.counts.read = 10;
+    seen.shown.generations.push(g1);
+    seen.shown.forgotten_through_ms = Some(0);
+    (seen.shown.now_ms, seen.shown.retention.ttl_ms) = (50, Some(200));
+    seen.shown.read_control.paused = true;
+    let name = "rebuild_takes_long".to_owned();
+    seen.shown.alarms.push(Alarm {
+        name,
+        ..Alarm::default()
+    });
+    seen.shown.gauges.lag.push(TopicLag {
+        topic: "app.public.hello".to_owned(),
+        role: Role::Mutations,
+        records: Some(18_204),
+        newest_age_ms: Some(2_500),
+    });
     text(&running(&Facts::default(), &seen, 9_000), true)
 }
 
@@ -64,6 +88,14 @@ fn every_line_is_a_sample_with_help_and_type() {
         "headwater_generation_state{state=\"caught_up\"} 0.0",
         "headwater_sink_rows_written_total 5",
         "headwater_checkpoint_timestamp_seconds 7.0",
+        "headwater_lag_records{topic=\"app.public.hello\"} 18204.0",
+        "headwater_lag_seconds{topic=\"app.public.hello\"} 2.5",
+        "headwater_retention_used_ratio 0.25",
+        "headwater_snapshot_eta_seconds 18.0",
+        "headwater_forgotten_through_seconds 8.95",
+        "headwater_reads_paused 1.0",
+        "headwater_promotable 0.0",
+        "headwater_alarms{reason=\"rebuild_takes_long\"} 1.0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
@@ -118,6 +150,44 @@ fn alerts_name_metrics_that_exist_and_have_a_runbook() {
 }
 
 #[test]
+fn the_dashboard_names_metrics_that_exist() {
+    let text = full();
+    let there = names(&text);
+    let dashboard: serde_json::Value = serde_json::from_str(GRAFANA).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut ids = BTreeSet::new();
+    let mut shown = BTreeSet::new();
+    for panel in panels {
+        assert!(
+            ids.insert(panel["id"].as_u64().expect("a number")),
+            "{panel}"
+        );
+        assert!(
+            panel["title"]
+                .as_str()
+                .is_some_and(|title| !title.is_empty())
+        );
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty(), "{panel}");
+        for target in targets {
+            let expression = target["expr"].as_str().expect("an expression");
+            let named = metrics_in(expression);
+            assert!(!named.is_empty(), "{expression}");
+            let lost: Vec<_> = named.difference(&there).collect();
+            assert!(lost.is_empty(), "{lost:?} of `{expression}` are not there");
+            shown.extend(named);
+        }
+    }
+    let hidden: Vec<_> = there.difference(&shown).collect();
+    let small = ["headwater_build_info", "headwater_checkpoint_number"];
+    let hidden: Vec<_> = hidden
+        .into_iter()
+        .filter(|name| !small.contains(name))
+        .collect();
+    assert!(hidden.is_empty(), "{hidden:?} are in no panel");
+}
+
+#[test]
 fn the_readme_names_metrics_that_exist() {
     let text = full();
     let there = names(&text);
@@ -125,6 +195,7 @@ fn the_readme_names_metrics_that_exist() {
         "headwater_target",
         "headwater_applied",
         "headwater_checkpoint",
+        "headwater_generation",
     ];
     let named = metrics_in(README).into_iter();
     for name in named.filter(|name| !tables.contains(name) && *name != "headwater_mark_TABLE") {

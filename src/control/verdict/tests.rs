@@ -10,6 +10,7 @@ use crate::promote::Criterion;
 struct Case {
     doing: Doing,
     failure: Option<&'static str>,
+    stopped_for: Option<&'static str>,
     generations: Vec<ShownGeneration>,
     rule_off: bool,
     troubles: Vec<Trouble>,
@@ -41,6 +42,7 @@ fn case(generations: Vec<ShownGeneration>) -> Case {
     Case {
         doing: Doing::Running,
         failure: None,
+        stopped_for: None,
         generations,
         rule_off: false,
         troubles: Vec::new(),
@@ -59,6 +61,7 @@ fn said(case: &Case) -> Verdict {
     judge(&Situation {
         doing: case.doing,
         failure: case.failure,
+        stopped_for: case.stopped_for,
         generations: &case.generations,
         rule_off: case.rule_off,
         troubles: &case.troubles,
@@ -156,6 +159,10 @@ fn what_is_lost_comes_before_what_is_reached() {
         failure: Some("the key differs"),
         ..doing(Doing::Failed, bad(Stage::CaughtUp, 1, 0))
     };
+    let full = Case {
+        stopped_for: Some("the marker limit was passed"),
+        ..bad(Stage::Open, 0, 0)
+    };
     let off = Case {
         rule_off: true,
         ..bad(Stage::Ready, 0, 0)
@@ -169,6 +176,7 @@ fn what_is_lost_comes_before_what_is_reached() {
         (bad(Stage::Ready, 0, 2), spoilt, "2 READs came behind"),
         (bad(Stage::Open, 0, 2), spoilt, "2 READs came behind"),
         (off, never, "--without-markers"),
+        (full, (Word::Stopping, Person, false, false), "marker limit"),
         (failed, (Word::Failed, Person, false, false), "key differs"),
         (
             doing(Doing::Starting, bad(Stage::Open, 0, 0)),
