@@ -282,10 +282,16 @@ fn live(scene: &Scene<'_>) -> Wait {
         }
         _ => "no record past the cutoff has been seen from the live connector",
     };
-    let text = format!(
-        "{text}. If the source is idle: write a row, give the connector a heartbeat.interval.ms \
-         and name its topic in `source.heartbeat`, or accept that nothing proves it"
-    );
+    // A heartbeat has a time, but on an idle source no position.
+    let idle = match scene.required.1 {
+        CaughtUp::LiveOffsets => "write a row, give the connector a heartbeat.action.query",
+        CaughtUp::Delivered => "write a row of each partition",
+        _ => {
+            "write a row, give the connector a heartbeat.interval.ms and name its topic in \
+             `source.heartbeat`"
+        }
+    };
+    let text = format!("{text}. If the source is idle: {idle}, or accept that nothing proves it");
     let mut wait = person(
         text,
         &format!("headwater generation accept-lag {}", scene.id),

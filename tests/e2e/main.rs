@@ -14,6 +14,7 @@
 
 mod benchmark;
 mod expiry;
+mod incremental;
 mod job;
 mod overtaken;
 mod paused;
@@ -23,6 +24,7 @@ mod rebuild;
 mod records;
 mod restarts;
 mod signal;
+mod standby;
 
 #[path = "../support/binary.rs"]
 #[expect(dead_code, reason = "topics in folders are for other tests")]

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use crate::benchmark::{Benchmark, WAIT_MAX};
-use crate::rebuild::{Rebuild, Snapshot, Told, WATCHED, connect, heartbeat, notified};
+use crate::rebuild::{Rebuild, Snapshot, Told, WATCHED, connect, database, heartbeat, notified};
 use crate::services::wait_until;
 use crate::{alone, services};
 
@@ -26,7 +26,7 @@ fn a_paused_live_connector_keeps_the_job_from_caught_up() {
         };
         Rebuild::open(&snapshot, name, &told)
     };
-    let asked = connect(&benchmark, None);
+    let asked = connect(&benchmark, None) + &database(&benchmark);
     let mut jobs = [
         (
             "live_offsets",

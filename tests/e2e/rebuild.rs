@@ -25,7 +25,8 @@ use crate::services::{free_port, wait_until};
 
 /// A snapshot: its connector, and its two topics, whose records have the time of their append.
 pub(crate) struct Snapshot<'b> {
-    benchmark: &'b Benchmark,
+    /// Of what.
+    pub(crate) benchmark: &'b Benchmark,
     /// Name of the connector, and prefix of the topics.
     pub(crate) name: String,
 }
@@ -127,7 +128,7 @@ fn create_topics(kafka: &Kafka, topics: &[(String, i32)]) {
 /// What a job is told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told<'t> {
-    /// Lines of `[source]`, beside the database.
+    /// Lines of `[source]`.
     pub(crate) source: String,
     /// `promote.source_finished`.
     pub(crate) finished: &'t str,
@@ -147,6 +148,12 @@ pub(crate) fn heartbeat(benchmark: &Benchmark) -> String {
     format!("heartbeat = \"{}\"\n", benchmark.heartbeat())
 }
 
+/// A line of `[source]` that names the database, whose position is asked, and that of the live
+/// connector's slot.
+pub(crate) fn database(benchmark: &Benchmark) -> String {
+    format!("database = \"{}\"\n", benchmark.source_url())
+}
+
 /// A line of `[source]` that names Kafka Connect and both connectors.
 pub(crate) fn connect(benchmark: &Benchmark, snapshot: Option<&Snapshot<'_>>) -> String {
     let (port, live) = (benchmark.connect.port, benchmark.live());
@@ -158,6 +165,7 @@ pub(crate) fn connect(benchmark: &Benchmark, snapshot: Option<&Snapshot<'_>>) ->
 pub(crate) struct Rebuild {
     name: String,
     folder: PathBuf,
+    source_url: String,
     running: Option<Running>,
 }
 
@@ -173,6 +181,7 @@ impl Rebuild {
         let mut rebuild = Self {
             name: name.to_owned(),
             folder,
+            source_url: benchmark.source_url(),
             running: Some(running),
         };
         wait_until(&format!("job `{name}` to open"), WAIT_MAX, || {
@@ -245,7 +254,8 @@ impl Rebuild {
 
     /// Compares its target with the source: `headwater verify`.
     pub(crate) fn difference(&self) -> Value {
-        let output = self.headwater(&["verify", "--json", "--lag", "1s"]);
+        let source = format!("source.database={}", self.source_url);
+        let output = self.headwater(&["verify", "--json", "--lag", "1s", "--set", &source]);
         let said = String::from_utf8_lossy(&output.stderr);
         let code = output.status.code();
         assert!(matches!(code, Some(0 | 4)), "`{}`: {said}", self.name);
@@ -293,7 +303,6 @@ snapshot  = "{}"
 [kafka]
 "bootstrap.servers" = "{}"
 [source]
-database       = "{}"
 clock_skew_max = "500ms"
 live_settle    = "1s"
 end_settle     = "3s"
@@ -314,7 +323,6 @@ setup_sql = "CREATE TABLE IF NOT EXISTS hello (id INTEGER PRIMARY KEY, greeting 
         benchmark.mutations(),
         snapshot.topic(),
         benchmark.services.bootstrap_servers(),
-        benchmark.source_url(),
         told.source,
         told.finished,
         told.caught_up,

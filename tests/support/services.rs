@@ -20,8 +20,8 @@ const PORT_COUNT: u32 = 12_000;
 const START_TRIES: u32 = 3;
 /// A machine that compiles at the same time has taken more than 60 s.
 const START_SECONDS_MAX: &str = "180";
-/// Connect first: it talks to both others.
-const STOP_ORDER: [&str; 3] = ["connect", "postgres", "kafka"];
+/// Connect first: it talks to the others.
+const STOP_ORDER: [&str; 4] = ["connect", "standby", "postgres", "kafka"];
 const LOG_TAIL_LINES: usize = 30;
 
 /// One set of running services in one folder of its own.
@@ -64,6 +64,12 @@ impl Services {
         };
         services.kafka_port = services.launch("kafka", &[]);
         services
+    }
+
+    /// Starts a hot standby of PostgreSQL that applies what it gets so much later (`12s`); returns
+    /// its port. It is stopped with the others.
+    pub(crate) fn start_standby(&self, delay: &str) -> u16 {
+        self.launch("standby", &[&self.postgres_port.to_string(), delay])
     }
 
     /// Kafka's address, as `bootstrap.servers`.
