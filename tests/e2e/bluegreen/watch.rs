@@ -118,12 +118,17 @@ impl Seen {
         })
     }
 
+    /// How much older than blue's table the view was at most while it stood on this.
+    pub(crate) fn behind(&self, colour: &str) -> Duration {
+        self.behind.get(colour).copied().unwrap_or_default()
+    }
+
     /// Asserts that the view stood on both, and was never older than blue by more than this.
     pub(crate) fn assert_fresh(&self, lag_max: Duration) {
         let said = self.json();
         let moves = self.view.windows(2);
         let moves = moves.filter(|pair| pair[0].colour != pair[1].colour);
-        assert_eq!(moves.count(), 2, "to green and back: {said:#}");
+        assert_eq!(moves.count(), 3, "to green, back, and again: {said:#}");
         assert!(self.blue.len() > 100, "{said:#}");
         for (colour, most) in &self.behind {
             assert!(*most <= lag_max, "on {colour}: {said:#}");
