@@ -26,7 +26,7 @@ pub struct Terms {
     pub source_finished: SourceFinished,
     /// The weakest evidence of `caught_up` that is enough.
     pub caught_up: CaughtUp,
-    /// How far behind what was read of mutations may lie.
+    /// How far behind the target may lie: what was read of mutations, and what is on its way.
     pub live_lag_max_ms: u64,
     /// Whether the target may have held rows at the first start.
     pub ghosts_possible: bool,
@@ -109,22 +109,25 @@ impl Terms {
             .map(crate::gauges::TopicLag::behind_ms)
             .collect();
         let known: Option<Vec<u64>> = live.into_iter().collect();
-        let worst = known.and_then(|all| all.into_iter().max());
-        let met = accepted || worst.is_some_and(|lag| lag <= self.live_lag_max_ms);
-        let actual = match (worst, accepted) {
-            (Some(lag), false) => format!("{lag} ms"),
-            (None, false) => "not known".to_owned(),
-            (Some(lag), true) => format!("{lag} ms, accepted"),
-            (None, true) => "not known, accepted".to_owned(),
-        };
+        let read = known.and_then(|all| all.into_iter().max());
+        // What is read is not yet seen: a view moved to a target that is stuck would go back.
+        let target = shown.now_ms.saturating_sub(shown.durable_ms);
+        let within = |read: u64| read.saturating_add(target) <= self.live_lag_max_ms;
+        let met = accepted || read.is_some_and(within);
+        let read = read.map_or("not known".to_owned(), |lag| format!("{lag} ms"));
+        let accepted = if accepted { ", accepted" } else { "" };
+        let actual = format!("{read} until read, {target} ms until in the target{accepted}");
         Criterion {
             name: LIVE_LAG.to_owned(),
-            required: format!("at most {} ms (promote.live_lag_max)", self.live_lag_max_ms),
+            required: format!(
+                "together at most {} ms (promote.live_lag_max)",
+                self.live_lag_max_ms
+            ),
             actual,
             met,
             remedy: (!met).then(|| {
-                "wait until mutations are read; or `headwater generation promote --accept \
-                 live_lag`"
+                "wait until mutations are read and in the target; or `headwater generation \
+                 promote --accept live_lag`"
                     .to_owned()
             }),
         }

@@ -129,7 +129,7 @@ section! {
         /// live_offsets > delivered > seen > unproven. By default "seen"; "unproven" where all
         /// mutation topics are files and nothing of `[source]` tells of the live stream.
         caught_up: Option<CaughtUp> = None, Built;
-        /// How far behind the live stream may be.
+        /// How far behind the live stream the target may be.
         live_lag_max: Duration = Duration::from_secs(5), Built;
         /// A command that swaps the view or alias. It may be run again with the same
         /// HEADWATER_PROMOTION_ID, and must then do the same thing.

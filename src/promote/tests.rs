@@ -80,6 +80,17 @@ fn each_criterion_fails_by_itself() {
         (|_, _, s| lag(s, 5_000), &[], &[]),
         (|_, _, s| lag(s, 5_001), &[], &["live_lag"]),
         (|_, _, s| lag(s, 5_001), &["live_lag"], &[]),
+        (|_, _, s| behind(s, 5_000), &[], &[]),
+        (|_, _, s| behind(s, 5_001), &[], &["live_lag"]),
+        (|_, _, s| behind(s, 5_001), &["live_lag"], &[]),
+        (
+            |_, _, s| {
+                lag(s, 3_000);
+                behind(s, 3_000);
+            },
+            &[],
+            &["live_lag"],
+        ),
         (
             |_, g, _| g.state.reached.clear(),
             &[],
@@ -94,6 +105,11 @@ fn each_criterion_fails_by_itself() {
 fn lag(shown: &mut Shown, newest_age_ms: u64) {
     shown.gauges.lag[0].records = Some(1);
     shown.gauges.lag[0].newest_age_ms = Some(newest_age_ms);
+}
+
+/// The target, behind what was read.
+fn behind(shown: &mut Shown, ms: u64) {
+    (shown.now_ms, shown.durable_ms) = (60_000, 60_000 - ms);
 }
 
 #[test]

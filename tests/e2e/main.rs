@@ -13,6 +13,7 @@
 //! `HEADWATER_E2E_SEED` their moments.
 
 mod benchmark;
+mod bluegreen;
 mod expiry;
 mod incremental;
 mod job;

@@ -191,6 +191,6 @@ impl Drop for Pgbench {
 }
 
 /// PostgreSQL's own programs: Debian's wrappers on the path look for clusters that are not ours.
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     Path::new("/usr/lib/postgresql/15/bin").join(name)
 }
