@@ -323,29 +323,7 @@ impl Coordinator {
                 generation,
                 done: well,
                 hook,
-            } => {
-                let of = self.generation_mut(generation)?;
-                if let Some(promotion) = &mut of.state.promotion {
-                    promotion.hook = Some(hook.clone());
-                    promotion.done_ms = well.then_some(at.1);
-                    let by = promotion.by.clone();
-                    let still = matches!(of.state.stage, Stage::Ready | Stage::Promoted);
-                    if *well && still {
-                        of.reach(Stage::Promoted, at, (Some(&by), None));
-                    }
-                }
-                match (well, of.state.stage) {
-                    (true, Stage::Promoted) => done(generation, "promoted".to_owned()),
-                    (true, stage) => done(
-                        generation,
-                        format!(
-                            "the hook has run, but the generation is {} now",
-                            stage.word()
-                        ),
-                    ),
-                    (false, _) => done(generation, format!("not promoted: {hook}")),
-                }
-            }
+            } => self.promoted(generation, *well, hook, at),
             Body::Demote {
                 generation,
                 by,
@@ -360,6 +338,31 @@ impl Coordinator {
             }
             // Only these three come here.
             _ => Err(Refusal::Unknown("not a promotion".to_owned())),
+        }
+    }
+
+    /// The hook has ended.
+    fn promoted(&mut self, generation: &str, well: bool, hook: &str, at: (u64, u64)) -> Done {
+        let of = self.generation_mut(generation)?;
+        if let Some(promotion) = &mut of.state.promotion {
+            promotion.hook = Some(hook.to_owned());
+            promotion.done_ms = well.then_some(at.1);
+            let by = promotion.by.clone();
+            let still = matches!(of.state.stage, Stage::Ready | Stage::Promoted);
+            if well && still {
+                of.reach(Stage::Promoted, at, (Some(&by), None));
+            }
+        }
+        match (well, of.state.stage) {
+            (true, Stage::Promoted) => done(generation, "promoted".to_owned()),
+            (true, stage) => done(
+                generation,
+                format!(
+                    "the hook has run, but the generation is {} now",
+                    stage.word()
+                ),
+            ),
+            (false, _) => done(generation, format!("not promoted: {hook}")),
         }
     }
 

@@ -17,7 +17,7 @@ const WALL: [(u64, u64); 4] = [
     (0, 10_000),
     (1000, 11_000),
     (2000, 112_000),
-    (3000, 113_000),
+    (2900, 113_000),
 ];
 
 fn tables() -> Vec<Table> {
@@ -118,14 +118,14 @@ fn a_generation_has_its_own_topics_and_id() {
 fn an_open_whose_window_was_forgotten_is_refused_with_both_times() {
     let g1 = generation("g1", Stage::Ready);
     let body = Body::Open(open("snap_g2.a"));
-    // Now is tick 3000: the window begins at 2500.
+    // Now is tick 3000, less 100 ms of skew: the window begins at 2400.
     assert_eq!(
-        judged(&body, &g1, |now| now.forgotten_through = Some(2499)),
+        judged(&body, &g1, |now| now.forgotten_through = Some(2399)),
         Ok(())
     );
-    let text = refused(&body, &g1, |now| now.forgotten_through = Some(2500));
-    assert!(text.contains("1970-01-01T00:01:53"), "{text}");
-    assert!(text.contains("1970-01-01T00:01:52.500Z"), "{text}");
+    let text = refused(&body, &g1, |now| now.forgotten_through = Some(2400));
+    assert!(text.contains("1970-01-01T00:01:52.900Z"), "{text}");
+    assert!(text.contains("1970-01-01T00:01:52.400Z"), "{text}");
     // With a ttl it is told, and opened.
     let ttl = |now: &mut Now<'_>| {
         now.keep = KeepMarkers::Ttl { ttl_ms: 1 };
@@ -160,7 +160,7 @@ fn a_wall_time_becomes_a_tick_that_is_not_later() {
         clock_skew_max_ms: 100,
         ttl_ms_min: None,
     };
-    assert_eq!(opened_at(&open("t"), &now), (3000, 113_000));
+    assert_eq!(opened_at(&open("t"), &now), (2900, 113_000));
     let backdated = Open {
         started_at_ms: Some(112_050),
         ..open("t")
@@ -171,7 +171,7 @@ fn a_wall_time_becomes_a_tick_that_is_not_later() {
         started_at_ms: Some(i64::MAX),
         ..open("t")
     };
-    assert_eq!(opened_at(&future, &now), (3000, 113_000));
+    assert_eq!(opened_at(&future, &now), (2900, 113_000));
 }
 
 #[test]
@@ -207,7 +207,10 @@ fn requests_about_a_generation_fit_its_stage() {
     let mut one_left = open.clone();
     one_left.dropped_tables.push(1);
     let mut promoted = generation("g1", Stage::Promoted);
-    promoted.promotion = Some(Promotion::default());
+    promoted.promotion = Some(Promotion {
+        done_ms: Some(1),
+        ..Promotion::default()
+    });
     for (body, state, word) in [
         (finish(Vec::new()), &open, ""),
         (finish(all.clone()), &open, ""),
