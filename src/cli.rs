@@ -12,10 +12,11 @@ pub use generation::{GenerationArgs, GenerationVerb, OpenArgs, Tune, TuneArgs};
 pub use rows::{
     ExplainArgs, QuarantineArgs, QuarantineVerb, SignalArgs, SnapshotType, VerifyArgs, Via,
 };
-pub use verbs::{config, init, note, report, say};
+pub use verbs::{config, note, report, say};
 
 use crate::config::{Init, Origin};
 use crate::error::Error;
+use crate::init::FromConnector;
 use clap::Parser;
 use clap::error::ErrorKind as ClapKind;
 use std::ffi::OsString;
@@ -168,8 +169,17 @@ pub struct WaitReadyArgs {
 pub struct InitArgs {
     /// The file to write; never replaced.
     pub path: PathBuf,
-    /// What it says.
-    pub init: Init,
+    /// What it is made of.
+    pub from: InitFrom,
+}
+
+/// What a first configuration is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InitFrom {
+    /// Two topics.
+    Topics(Init),
+    /// A live connector.
+    Connector(FromConnector),
 }
 
 /// `headwater demo`.

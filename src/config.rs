@@ -21,6 +21,7 @@ pub mod tree;
 pub mod units;
 pub mod value;
 
+pub(crate) use init::sink_section;
 pub use init::{Init, starter};
 
 use crate::error::Error;

@@ -13,7 +13,7 @@ fn main() {
 fn act(command: Command) -> Result<(), Error> {
     match command {
         Command::Say(text) => cli::say(&text),
-        Command::Init(args) => cli::init(&args),
+        Command::Init(args) => headwater::init::init(&args),
         Command::Config(origin) => cli::config(&origin),
         Command::Run(args) => headwater::run::run(&args),
         Command::Check(args) => headwater::check::check(&args),

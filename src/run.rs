@@ -98,6 +98,10 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         0 => Some(highs::watch(Arc::clone(&topics), Arc::clone(&highs))?),
         _ => None,
     };
+    let witness = match args.cluster.process {
+        0 => settings::witness(&config, &topics)?,
+        _ => None,
+    };
     let how = How {
         first_worker: args.cluster.process * workers,
         workers,
@@ -105,7 +109,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         settings: settings::job(&config, args),
         keeps: true,
         sources: settings::sources(&config),
-        witness: None,
+        witness,
         highs: Some(Arc::clone(&highs)),
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);

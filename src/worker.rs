@@ -164,12 +164,8 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
     let settings = &job.settings;
     let durable = ProbeHandle::new();
     let (control, commands) = scope.new_input::<Vec<Command>>();
-    job.resumed.commands.iter().for_each(|c| job.names.told(c));
-    let names = Arc::clone(&job.names);
-    // Inline, so that no operator behind knows of an open before the names are known.
-    let commands = broadcast(commands).inspect(move |command| names.told(command));
     // Everyone hears of a command only after this process was told: a READ's generation has a name.
-    let (commanded, commands) = keep_told(commands, job);
+    let (commanded, commands) = keep_told(broadcast(commands), job);
     let counters = [Rc::<RefCell<FeedCounters>>::default(), Rc::default()];
     let outbox = Outbox::default();
     let config = |role, counters| feed_config(scope, job, role, counters, &outbox);
@@ -251,17 +247,21 @@ fn merge_config(job: &Job) -> MergeConfig {
 }
 
 /// Tells this process what commands say to it as a whole: how the run ended, that the replay is
-/// over, and how generations are called. The commands go on behind it.
+/// over, and how generations and their topics are called. The commands go on behind it.
 fn keep_told<'scope>(
     commands: StreamVec<'scope, u64, Command>,
     job: &Job,
 ) -> (ProbeHandle<u64>, StreamVec<'scope, u64, Command>) {
     let (panel, replay) = (Arc::clone(&job.panel), Arc::clone(&job.replay));
-    let names = Arc::clone(&job.generation_names);
+    let (names, topics) = (Arc::clone(&job.generation_names), Arc::clone(&job.names));
+    job.resumed.commands.iter().for_each(|c| topics.told(c));
     let keep = move |command: &Command| match command {
         Command::Verdict { exit_code } => panel.judged(*exit_code),
         Command::Replayed { through } => replay.ends_at(*through),
-        command => names.told(command),
+        command => {
+            names.told(command);
+            topics.told(command);
+        }
     };
     commands.inspect(keep).probe()
 }

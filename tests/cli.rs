@@ -7,6 +7,7 @@ fn headwater(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headwater"))
         .args(arguments)
         .current_dir(folder)
+        .env_remove("PGPASSWORD")
         .output()
         .expect("the binary runs")
 }
@@ -110,6 +111,67 @@ fn init_writes_what_config_reads_and_never_replaces() {
     ];
     ends(at, &same, 2);
     assert!(!at.join("same.toml").exists(), "nothing is half-written");
+}
+
+/// Answers as Kafka Connect with one connector, until the test ends; gives the address.
+fn worker() -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+            let head: Vec<String> = lines
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let body = match head[0].split(' ').nth(1) {
+                Some("/connectors") => "[\"app\"]",
+                Some("/connectors/app/config") => include_str!("services/connectors/live.json"),
+                _ => r#"{"name":"app","connector":{"state":"RUNNING"},"tasks":[]}"#,
+            };
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            )
+            .expect("it listens");
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn init_from_a_connector_writes_what_config_reads() {
+    let folder = folder();
+    let at = folder.path();
+    let url = worker();
+    let from = ["init", "--connect", &url, "--connector"];
+    let init = [&from[..], &["app", "--sink", "postgres"]].concat();
+    let (out, err) = ends(at, &init, 0);
+    for part in [
+        "\"snapshot.mode\": \"initial_only\"",
+        "CREATE TABLE \"public\".\"hello\"",
+        "kafka-acls.sh",
+        "GRANT SELECT",
+    ] {
+        assert!(out.contains(part), "{part} in\n{out}");
+    }
+    // The password is not in the environment, so the database was not asked.
+    assert!(
+        err.contains("PGPASSWORD") && !out.contains("unused"),
+        "{err}\n{out}"
+    );
+    let (out, _) = ends(at, &["config"], 0);
+    assert!(out.contains("mutations = \"app.public.hello\""), "{out}");
+    let (_, err) = ends(at, &init, 2);
+    assert!(err.contains("headwater.toml exists already"), "{err}");
+    let (_, err) = ends(at, &[&from[..], &["nobody", "-c", "x.toml"]].concat(), 2);
+    assert!(err.contains("there is no connector `nobody`"), "{err}");
+    let strange = ["init", "--connect", "ftp://x", "--connector", "app"];
+    ends(at, &[&strange[..], &["-c", "x.toml"]].concat(), 2);
+    assert!(!at.join("x.toml").exists(), "nothing is half-written");
 }
 
 #[test]

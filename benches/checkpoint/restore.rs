@@ -32,7 +32,7 @@ pub(crate) fn restore(folder: &Path, workers: usize, millions: u64) -> Outcome<(
     let stored: u64 = manifest.markers.runs.iter().map(|run| run.bytes).sum();
     let before = memory("VmHWM")?;
     let (restored, spent) = timed(ClockId::ProcessCPUTime, || -> Outcome<_> {
-        let resumed = resume(&store, &manifest, 0..workers, workers)?;
+        let resumed = resume(&store, &manifest, &[], 0..workers, workers)?;
         let mut restored = Vec::new();
         for worker in 0..workers {
             let (first, last) = range_of(worker, workers);

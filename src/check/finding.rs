@@ -36,6 +36,8 @@ pub struct Finding {
     pub thing: String,
     /// What was found, on one line.
     pub found: String,
+    /// What was expected, on one line.
+    pub expected: Option<String>,
     /// Details and what to do, one a line.
     pub advice: Vec<String>,
     /// The exit code that it alone would give.
@@ -49,6 +51,7 @@ impl Finding {
             level: Level::Ok,
             thing: thing.into(),
             found: found.into(),
+            expected: None,
             advice: Vec::new(),
             exit_code: 0,
         }
@@ -63,16 +66,43 @@ impl Finding {
         }
     }
 
+    /// One that stops the job, or would let wrong rows through; `kind` gives the exit code.
+    pub fn bad(kind: ErrorKind, thing: impl Into<String>, found: impl Into<String>) -> Self {
+        Finding {
+            level: Level::Error,
+            exit_code: kind.exit_code(),
+            ..Finding::ok(thing, found)
+        }
+    }
+
+    /// Says what was expected instead.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// Adds a line of what to do.
+    #[must_use]
+    pub fn to_do(mut self, line: impl Into<String>) -> Self {
+        self.advice.push(line.into());
+        self
+    }
+
     /// What an error says, about `thing`.
     pub fn error(thing: impl Into<String>, error: &Error) -> Self {
         let mut lines = error.text.lines();
-        Finding {
-            level: Level::Error,
-            thing: thing.into(),
-            found: lines.next().unwrap_or_default().to_owned(),
-            advice: lines.map(|line| line.trim_start().to_owned()).collect(),
-            exit_code: error.kind.exit_code(),
+        let found = lines.next().unwrap_or_default();
+        let mut finding = Finding::bad(error.kind, thing, found);
+        for line in lines.map(str::trim_start) {
+            match line.strip_prefix("expected  ") {
+                Some(expected) if finding.expected.is_none() => {
+                    finding.expected = Some(expected.trim_start().to_owned());
+                }
+                _ => finding.advice.push(line.to_owned()),
+            }
         }
+        finding
     }
 }
 
@@ -116,7 +146,8 @@ impl Findings {
             );
             out.push_str(line.trim_end());
             out.push('\n');
-            for line in &one.advice {
+            let expected = one.expected.iter().map(|text| format!("expected  {text}"));
+            for line in expected.chain(one.advice.iter().cloned()) {
                 out.push_str(&format!("{:<8}   {line}\n", ""));
             }
         }

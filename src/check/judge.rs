@@ -1,12 +1,15 @@
 //! From facts to findings. Pure.
 
+use super::columns::{self, Columns};
 use super::finding::{Finding, Findings};
 use super::sample::Sampled;
 use super::target::Target;
+use super::times;
 use crate::error::Error;
 use crate::key::KnownShape;
 use crate::summary::grouped;
 use crate::table::{Role, Table};
+use std::time::Duration;
 
 /// What was found by looking.
 #[derive(Clone, Debug)]
@@ -17,6 +20,12 @@ pub struct Facts {
     pub sampled: Vec<Sampled>,
     /// The key shapes that topics showed.
     pub shapes: Vec<KnownShape>,
+    /// The columns that topics showed.
+    pub columns: Columns,
+    /// `retention.start_margin`, and what else is read from before a snapshot begins.
+    pub margin: Duration,
+    /// This machine's clock, ms since 1970.
+    pub now_ms: i64,
     /// Whether the configured start is in the logs.
     pub start: Result<(), Error>,
     /// The target.
@@ -44,6 +53,9 @@ pub fn judge(facts: &Facts) -> Findings {
     for (index, table) in facts.tables.iter().enumerate() {
         judge_key(index, table, facts, &mut findings);
     }
+    columns::judge(&facts.columns, &facts.tables, &mut findings);
+    times::start(&facts.sampled, facts.margin, &mut findings);
+    times::topics(&facts.sampled, facts.now_ms, facts.margin, &mut findings);
     judge_target(&facts.target, &mut findings);
     Findings(findings)
 }
@@ -219,12 +231,14 @@ fn judge_target(target: &Target, findings: &mut Vec<Finding>) {
             format!("fit; {} sampled rows laid over it", grouped(*rows as u64)),
         )),
     }
-    let mut hint = Finding::ok("TRUNCATE", "cannot be seen unless the connector sends it");
-    hint.advice = vec![
-        "Debezium leaves TRUNCATE out unless skipped.operations=none in the live connector;".into(),
-        "with it the job stops at one, without it rows that were truncated would stay.".into(),
-    ];
-    findings.push(hint);
+}
+
+/// What nobody can see in topics; said when the live connector is not asked.
+pub(super) fn truncate_hint() -> Finding {
+    Finding::ok("TRUNCATE", "cannot be seen unless the connector sends it")
+        .to_do("Debezium leaves TRUNCATE out unless skipped.operations=none in the live connector;")
+        .to_do("with it the job stops at one, without it rows that were truncated would stay.")
+        .to_do("With `connect` in [source] the check asks for it.")
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Reads the first records of each partition of each topic, for `headwater check`.
+//! Reads the first and the last records of each partition of each topic, for `headwater check`.
 //!
 //! Invariant: bounded in records, bytes and time; what is read is neither committed nor kept by
 //! anybody. A topic is sampled as far as it goes: nothing that is found ends the check.
 
+use super::columns::{self, Columns};
+use super::times::Times;
 use crate::decode::{DecodeSettings, Decoded, Decoder, Ignored, TopicId};
 use crate::error::Error;
 use crate::job::topic_names;
@@ -17,8 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Records looked at in each partition.
+/// First records looked at in each partition.
 const RECORDS_MAX: u64 = 200;
+/// Last records looked at in each partition, beside the first ones.
+const LAST_MAX: u64 = 20;
 /// How long one topic is read.
 const TIME_MAX: Duration = Duration::from_secs(3);
 /// Rows kept of one topic, to be laid over the target.
@@ -30,7 +34,7 @@ const FAULTS_MAX: usize = 3;
 const POLL_BYTES: usize = 256 << 10;
 
 /// Offsets of each partition, or why they cannot be told.
-type Ranges = Result<Vec<OffsetRange>, Error>;
+pub(super) type Ranges = Result<Vec<OffsetRange>, Error>;
 
 /// A record that cannot be decoded, or the log that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,21 @@ pub struct Sampled {
     pub faults: Vec<Fault>,
     /// Whether time ran out before the records did.
     pub slow: bool,
+    /// The first row of each partition.
+    pub first: Vec<First>,
+    /// Oldest and newest of the sample.
+    pub times: Times,
+}
+
+/// The first row that was looked at of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    /// The partition.
+    pub partition: u32,
+    /// The offset at which reading starts.
+    pub offset: u64,
+    /// When it changed at the source, ms since 1970; the record's time when it does not say.
+    pub time_ms: Option<i64>,
 }
 
 impl Sampled {
@@ -86,6 +105,33 @@ impl Sampled {
             faults_count: 0,
             faults: Vec::new(),
             slow: false,
+            first: Vec::new(),
+            times: Times::default(),
+        }
+    }
+
+    /// Takes note of the times of a row.
+    fn row_times(&mut self, from: &Assignment, raw: &RawRecord<'_>, times: [i64; 2]) {
+        let [read_ms, source_ms] = times.map(|ms| (ms > 0).then_some(ms));
+        let source_ms = source_ms.or(read_ms);
+        let newest = &mut self.times.newest_source_ms;
+        *newest = (*newest).max(source_ms);
+        if self.role == Role::Snapshot
+            && let Some(read_ms) = read_ms
+        {
+            let oldest = self.times.oldest_read_ms.get_or_insert(read_ms);
+            *oldest = (*oldest).min(read_ms);
+        }
+        let known = self
+            .first
+            .iter()
+            .any(|first| first.partition == from.partition);
+        if !known {
+            self.first.push(First {
+                partition: from.partition,
+                offset: from.next_offset,
+                time_ms: source_ms.or((raw.timestamp_ms > 0).then_some(raw.timestamp_ms)),
+            });
         }
     }
 
@@ -130,6 +176,10 @@ pub(super) struct Sampler<'t> {
     gate: Arc<KeyGate>,
     decoder: Decoder,
     rows: Vec<KeptRow>,
+    columns: Columns,
+    ranges: BTreeMap<String, Ranges>,
+    /// Where reading starts, for the topics of which that is configured.
+    starts: BTreeMap<(String, u32), u64>,
 }
 
 impl<'t> Sampler<'t> {
@@ -143,40 +193,64 @@ impl<'t> Sampler<'t> {
             decoder: Decoder::new(tables, &fingerprinter, decode, Arc::clone(&gate)),
             gate,
             rows: Vec::new(),
+            columns: Columns::new(),
+            ranges: BTreeMap::new(),
+            starts: BTreeMap::new(),
         }
+    }
+
+    /// Has mutations sampled from where the job reads them.
+    pub(super) fn start_at(&mut self, mutations: &[Assignment]) {
+        let place = |one: &Assignment| ((one.topic.clone(), one.partition), one.next_offset);
+        self.starts = mutations.iter().map(place).collect();
+    }
+
+    /// The offsets of every topic, asked once. All at the same time: a broker that does not answer
+    /// takes its whole time limit each time that it is asked.
+    pub(super) fn ranges(&mut self) -> &BTreeMap<String, Ranges> {
+        if self.ranges.is_empty() {
+            let (topics, named) = (self.topics, self.named());
+            self.ranges = std::thread::scope(|scope| {
+                let ask = |(_, topic): (Role, String)| {
+                    let asked = topic.clone();
+                    (topic, scope.spawn(move || topics.ranges(&asked)))
+                };
+                let asked: Vec<_> = named.into_iter().map(ask).collect();
+                asked
+                    .into_iter()
+                    .map(|(topic, told)| {
+                        let told = told.join();
+                        (
+                            topic,
+                            told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                        )
+                    })
+                    .collect()
+            });
+        }
+        &self.ranges
+    }
+
+    fn named(&self) -> Vec<(Role, String)> {
+        let names = |role| topic_names(self.tables, role).into_iter();
+        [Role::Mutations, Role::Snapshot]
+            .into_iter()
+            .flat_map(|role| names(role).map(move |topic| (role, topic)))
+            .collect()
     }
 
     /// Every topic of both roles.
     pub(super) fn all(&mut self) -> Vec<Sampled> {
-        let names = |role| topic_names(self.tables, role).into_iter();
-        let named: Vec<(Role, String)> = [Role::Mutations, Role::Snapshot]
-            .into_iter()
-            .flat_map(|role| names(role).map(move |topic| (role, topic)))
-            .collect();
-        let ranges = self.ranges(named.iter().map(|(_, topic)| topic));
-        let ranged = named.into_iter().zip(ranges);
-        ranged
-            .map(|((role, topic), ranges)| self.topic(role, &topic, ranges))
+        let ranges = self.ranges().clone();
+        let named = self.named().into_iter();
+        named
+            .map(|(role, topic)| self.topic(role, &topic, ranges[&topic].clone()))
             .collect()
     }
 
-    /// The ranges of topics, all asked at the same time: a broker that does not answer takes its
-    /// whole time limit each time that it is asked.
-    fn ranges<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<Ranges> {
-        let topics = self.topics;
-        std::thread::scope(|scope| {
-            let asked: Vec<_> = names
-                .map(|topic| scope.spawn(|| topics.ranges(topic)))
-                .collect();
-            let told = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
-            told.map(|told| told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        })
-    }
-
-    /// The rows that were kept, and the key shapes that the topics showed.
-    pub(super) fn into_rows(self) -> (Vec<KeptRow>, Vec<KnownShape>) {
-        (self.rows, self.gate.shapes())
+    /// The rows that were kept, the key shapes and the columns that the topics showed.
+    pub(super) fn into_rows(self) -> (Vec<KeptRow>, Vec<KnownShape>, Columns) {
+        (self.rows, self.gate.shapes(), self.columns)
     }
 
     fn topic(&mut self, role: Role, topic: &str, ranges: Ranges) -> Sampled {
@@ -185,27 +259,54 @@ impl<'t> Sampler<'t> {
         let Ok(ranges) = sampled.ranges.clone() else {
             return sampled;
         };
-        let assignments: Vec<Assignment> = (0..)
-            .zip(&ranges)
-            .map(|(partition, range)| Assignment {
-                topic: topic.to_owned(),
-                partition,
-                next_offset: range.low,
-            })
-            .collect();
-        let read = self.read(&assignments, &ranges, &mut sampled);
-        if let Err(error) = read {
+        let at = |partition, next_offset| Assignment {
+            topic: topic.to_owned(),
+            partition,
+            next_offset,
+        };
+        let mut assignments = Vec::new();
+        for (partition, range) in (0..).zip(&ranges) {
+            let place = (topic.to_owned(), partition);
+            let start = self.starts.get(&place).filter(|_| role == Role::Mutations);
+            let start = start.copied().unwrap_or(range.low);
+            assignments.push(at(partition, start.clamp(range.low, range.high)));
+        }
+        let read = self.read(&assignments, &ranges, RECORDS_MAX, &mut sampled);
+        let last = read.and_then(|next| {
+            let tails: Vec<Assignment> = next
+                .iter()
+                .zip(assignments.iter().zip(&ranges))
+                .filter(|(next, (_, range))| **next < range.high)
+                .map(|(next, (from, range))| {
+                    let tail = range.high.saturating_sub(LAST_MAX).max(*next);
+                    at(from.partition, tail)
+                })
+                .collect();
+            if tails.is_empty() || sampled.slow {
+                return Ok(());
+            }
+            let of = |tail: &Assignment| ranges[tail.partition as usize];
+            let ranges: Vec<OffsetRange> = tails.iter().map(of).collect();
+            let first = sampled.first.clone();
+            let done = self.read(&tails, &ranges, LAST_MAX, &mut sampled);
+            // The last records of a partition say nothing about its first row.
+            sampled.first = first;
+            done.map(drop)
+        });
+        if let Err(error) = last {
             sampled.fault(None, error);
         }
         sampled
     }
 
+    /// Reads so many records of each assignment, as far as there are. Gives the next offsets.
     fn read(
         &mut self,
         assignments: &[Assignment],
         ranges: &[OffsetRange],
+        records_max: u64,
         sampled: &mut Sampled,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<u64>, Error> {
         let (wake, woken) = bounded(1);
         let waker: Waker = Arc::new(move || {
             // Full: somebody has woken it already.
@@ -215,24 +316,32 @@ impl<'t> Sampler<'t> {
         let until = Instant::now() + TIME_MAX;
         let mut kept = Kept {
             looked_at: vec![0; ranges.len()],
+            next: assignments.iter().map(|one| one.next_offset).collect(),
             rows: ROWS_MAX,
             bytes: ROW_BYTES_MAX,
         };
         let id = self.decoder.topic(sampled.role, &sampled.topic);
         let id = id.expect("the topic of a table");
         loop {
-            let full = |index: usize| kept.looked_at[index] >= RECORDS_MAX;
+            let full = |index: usize| kept.looked_at[index] >= records_max;
             let ended = |index: usize| reader.next_offset(index) >= ranges[index].high;
             if (0..ranges.len()).all(|index| full(index) || ended(index)) {
-                return Ok(());
+                for (index, next) in kept.next.iter_mut().enumerate() {
+                    // One that is not full has nothing left, whatever stands at its end.
+                    if kept.looked_at[index] < records_max {
+                        *next = ranges[index].high;
+                    }
+                }
+                return Ok(kept.next);
             }
             if Instant::now() >= until {
                 sampled.slow = true;
-                return Ok(());
+                return Ok(kept.next);
             }
             let given = reader.poll(POLL_BYTES, &mut |index, raw| {
-                if kept.looked_at[index] < RECORDS_MAX {
+                if kept.looked_at[index] < records_max {
                     kept.looked_at[index] += 1;
+                    kept.next[index] = raw.offset + 1;
                     self.record(id, &assignments[index], &raw, &mut kept, sampled);
                 }
                 Ok(())
@@ -254,6 +363,8 @@ impl<'t> Sampler<'t> {
         sampled: &mut Sampled,
     ) {
         sampled.records += 1;
+        let newest = &mut sampled.times.newest_record_ms;
+        *newest = (*newest).max((raw.timestamp_ms > 0).then_some(raw.timestamp_ms));
         if sampled.role == Role::Snapshot && raw.end_of_snapshot.is_some() {
             sampled.ends += 1;
             return;
@@ -266,9 +377,16 @@ impl<'t> Sampler<'t> {
                 fingerprint,
                 key,
                 value,
+                read_time_ms,
+                source_ms,
                 ..
             }) => {
                 sampled.rows += 1;
+                let read_ms = i64::try_from(read_time_ms).unwrap_or(0);
+                sampled.row_times(from, raw, [read_ms, source_ms]);
+                if op != Op::Delete {
+                    columns::add(&mut self.columns, table, sampled.role, value);
+                }
                 sampled.reads_in_place += u64::from(op == Op::ReadInPlace);
                 if kept.rows > 0 && kept.bytes > key.len() + value.len() {
                     kept.rows -= 1;
@@ -302,6 +420,7 @@ impl<'t> Sampler<'t> {
 /// What may still be kept of a topic.
 struct Kept {
     looked_at: Vec<u64>,
+    next: Vec<u64>,
     rows: usize,
     bytes: usize,
 }

@@ -16,6 +16,7 @@
 //!
 //! It cannot tell an older, intact manifest from the newest: the chain does.
 
+use crate::evidence::offsets::Before;
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
 use crate::guard::budget::Rates;
@@ -249,9 +250,9 @@ pub struct GenerationState {
     /// Where its evidence comes from.
     #[serde(default)]
     pub sources: Sources,
-    /// Connect's offsets of its connector as they were before its first READ.
+    /// What is remembered of its snapshot connector.
     #[serde(default)]
-    pub offsets_before: Option<String>,
+    pub before: Before,
     /// READs before the cut.
     #[serde(default)]
     pub reads: Vec<ReadsSeen>,

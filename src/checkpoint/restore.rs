@@ -125,7 +125,9 @@ pub fn resume(
     });
     let last = manifest.generations.last();
     Ok(Resumed {
-        commands: reopen::commands(manifest, tables),
+        commands: reading(manifest)
+            .chain(reopen::commands(manifest, tables))
+            .collect(),
         generations: manifest.generations.clone(),
         source_times: times.collect(),
         evidence: last.and_then(|generation| generation.evidence.clone()),
@@ -137,6 +139,17 @@ pub fn resume(
         replay: Vec::new(),
         runs,
     })
+}
+
+/// A pause, or a rate, that a person has set: before anything is read.
+fn reading(manifest: &Manifest) -> impl Iterator<Item = Command> {
+    let control = &manifest.read_control;
+    let rate = Command::ReadRate {
+        per_second_max: control.per_second_max.flatten(),
+        paused: control.paused,
+    };
+    let set = control.paused || control.per_second_max.is_some();
+    set.then_some(rate).into_iter()
 }
 
 /// The parts of each object that count, the largest object first. Parts that several workers took

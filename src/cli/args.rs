@@ -2,13 +2,14 @@
 
 use super::{
     CheckArgs, CheckpointArgs, CheckpointVerb, ClusterArgs, Command, DemoArgs, EndSnapshotArgs,
-    InitArgs, RunArgs, StatusArgs, WaitReadyArgs, generation, rows,
+    InitArgs, InitFrom, RunArgs, StatusArgs, WaitReadyArgs, generation, rows,
 };
 use crate::config::choices::SinkKind;
 use crate::config::units::parse_duration;
 use crate::config::value::Value;
 use crate::config::{FILE, Init, Origin};
 use crate::error::Error;
+use crate::init::FromConnector;
 use crate::run::FIRST_GENERATION;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -212,11 +213,27 @@ struct WaitReady {
 #[derive(Args)]
 struct InitFlags {
     /// The shared topic of live mutations: a Kafka name or file:PATH
-    #[arg(long, value_name = "TOPIC")]
-    mutations: String,
+    #[arg(long, value_name = "TOPIC", required_unless_present = "connect")]
+    mutations: Option<String>,
     /// The private topic of READs: a Kafka name or file:PATH
-    #[arg(long, value_name = "TOPIC")]
-    snapshot: String,
+    #[arg(long, value_name = "TOPIC", required_unless_present = "connect")]
+    snapshot: Option<String>,
+    /// Make it from a live connector instead: the URL of Kafka Connect, http://host:8083
+    #[arg(long, value_name = "URL", requires = "connector",
+          conflicts_with_all = ["mutations", "snapshot", "table"])]
+    connect: Option<String>,
+    /// With --connect: the name of the live connector
+    #[arg(long, value_name = "NAME", requires = "connect",
+          conflicts_with_all = ["mutations", "snapshot", "table"])]
+    connector: Option<String>,
+    /// With --connect: tables, with commas [default: those of the connector's include list]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        requires = "connect",
+        value_delimiter = ','
+    )]
+    tables: Vec<String>,
     /// schema.table [default: the last two parts of the mutation topic's name]
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
@@ -380,23 +397,38 @@ impl Run {
 
 impl InitFlags {
     fn command(self) -> InitArgs {
-        let table = self.table.unwrap_or_else(|| table_of(&self.mutations));
-        let job = self
-            .job
-            .unwrap_or_else(|| table.rsplit('.').next().unwrap_or(&table).to_owned());
-        InitArgs {
-            path: self.config,
-            init: Init {
-                job,
-                table,
-                mutations: self.mutations,
-                snapshot: self.snapshot,
+        let path = self.config.clone();
+        let from = match (&self.connect, &self.connector) {
+            (Some(url), Some(connector)) => InitFrom::Connector(FromConnector {
+                url: url.clone(),
+                connector: connector.clone(),
+                tables: self.tables,
+                job: self.job,
                 brokers: self.brokers,
                 sink: self.sink,
-                url: self.url,
+                target: self.url,
                 path: self.path,
                 topic: self.topic,
-            },
+            }),
+            _ => InitFrom::Topics(self.topics()),
+        };
+        InitArgs { path, from }
+    }
+
+    fn topics(self) -> Init {
+        let mutations = self.mutations.unwrap_or_default();
+        let table = self.table.unwrap_or_else(|| table_of(&mutations));
+        let short = || table.rsplit('.').next().unwrap_or(&table).to_owned();
+        Init {
+            job: self.job.unwrap_or_else(short),
+            table,
+            mutations,
+            snapshot: self.snapshot.unwrap_or_default(),
+            brokers: self.brokers,
+            sink: self.sink,
+            url: self.url,
+            path: self.path,
+            topic: self.topic,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments to commands, without running anything.
 
-use super::{CheckpointVerb, Command, DemoArgs, RunArgs, parse};
+use super::{CheckpointVerb, Command, DemoArgs, InitArgs, InitFrom, RunArgs, parse};
 use crate::config::choices::SinkKind;
 use crate::error::ErrorKind;
 use std::path::PathBuf;
@@ -102,32 +102,30 @@ fn run_refuses_what_cannot_be() {
 
 #[test]
 fn init_names_what_it_can() {
-    let Command::Init(args) =
-        command("headwater init --mutations app.public.hello --snapshot snap.public.hello")
-    else {
-        panic!("not init")
+    let topics = |line: &str| match command(line) {
+        Command::Init(InitArgs {
+            path,
+            from: InitFrom::Topics(init),
+        }) => (path, init),
+        other => panic!("{line}: {other:?}"),
     };
-    assert_eq!(args.path, PathBuf::from("headwater.toml"));
+    let (path, init) =
+        topics("headwater init --mutations app.public.hello --snapshot snap.public.hello");
+    assert_eq!(path, PathBuf::from("headwater.toml"));
     assert_eq!(
-        (
-            args.init.table.as_str(),
-            args.init.job.as_str(),
-            args.init.sink
-        ),
+        (init.table.as_str(), init.job.as_str(), init.sink),
         ("public.hello", "hello", SinkKind::Sqlite)
     );
-    let Command::Init(args) = command(
+    let (_, init) = topics(
         "headwater init --mutations file:./in/app.public.hello/ --snapshot file:s --sink jsonl \
          --path out --job j",
-    ) else {
-        panic!("not init")
-    };
+    );
     assert_eq!(
-        (args.init.table.as_str(), args.init.job.as_str()),
+        (init.table.as_str(), init.job.as_str()),
         ("public.hello", "j")
     );
     assert_eq!(
-        (args.init.sink, args.init.path.as_deref()),
+        (init.sink, init.path.as_deref()),
         (SinkKind::Jsonl, Some("out"))
     );
     refused(
@@ -135,6 +133,29 @@ fn init_names_what_it_can() {
         "\"postgres\"",
     );
     refused("headwater init --mutations a", "--snapshot");
+}
+
+#[test]
+fn init_from_a_connector_names_its_tables() {
+    let line = "headwater init --connect http://c:8083 --connector app --tables public.a,public.b";
+    let Command::Init(args) = command(line) else {
+        panic!("not init")
+    };
+    let InitFrom::Connector(from) = args.from else {
+        panic!("not from a connector")
+    };
+    assert_eq!(
+        (from.url.as_str(), from.connector.as_str()),
+        ("http://c:8083", "app")
+    );
+    assert_eq!(from.tables, ["public.a", "public.b"]);
+    assert_eq!((from.job, from.sink), (None, SinkKind::Sqlite));
+    refused("headwater init --connect http://c:8083", "--connector");
+    refused(
+        "headwater init --connector app --mutations a --snapshot b",
+        "--connector",
+    );
+    refused(&format!("{line} --mutations a"), "--mutations");
 }
 
 #[test]

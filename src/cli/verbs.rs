@@ -1,9 +1,7 @@
-//! The verbs that need no job: `config`, `init`, and printing itself.
+//! `headwater config`, and printing itself.
 
-use super::InitArgs;
-use crate::config::{Config, FILE, Origin, starter};
+use crate::config::{Config, FILE, Origin};
 use crate::error::Error;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -22,32 +20,6 @@ pub fn config(origin: &Origin) -> Result<(), Error> {
         note(notice);
     }
     say(&loaded.config.to_toml())
-}
-
-/// `headwater init`: writes a first configuration, and never over a file that is there.
-///
-/// # Errors
-/// Of usage: arguments that make no good configuration, or a file that exists already.
-pub fn init(args: &InitArgs) -> Result<(), Error> {
-    let text = starter(&args.init)?;
-    let name = args.path.display();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&args.path)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::usage(format!("{name} exists already"))
-                .line("It is not replaced. Remove it, or write another with `-c FILE`."),
-            _ => Error::failed(format!("{name} cannot be written"))
-                .line(format!("found     {error}")),
-        })?;
-    file.write_all(text.as_bytes()).map_err(|error| {
-        Error::failed(format!("{name} was not written to its end"))
-            .line(format!("found     {error}"))
-    })?;
-    say(&format!(
-        "{name} written. Next: `headwater check -c {name}`, then `headwater run -c {name}`.\n"
-    ))
 }
 
 /// Prints to stdout. A reader that has gone away (`| head`) is no error.

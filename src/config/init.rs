@@ -45,7 +45,10 @@ pub fn starter(init: &Init) -> Result<String, Error> {
 
 fn text(init: &Init) -> String {
     let (job, brokers) = (quoted(&init.job), quoted(&init.brokers));
-    let (name, sink) = (quoted(&init.table), sink(init));
+    let topic = (init.topic.clone())
+        .or_else(|| (init.sink == SinkKind::Kafka).then(|| format!("merged.{}", init.table)));
+    let sink = sink_section(init.sink, &init.url, &init.path, &topic);
+    let name = quoted(&init.table);
     let (mutations, snapshot) = (quoted(&init.mutations), quoted(&init.snapshot));
     format!(
         r#"# What a rebuild reads and where it writes. `headwater check` says what would go wrong,
@@ -90,21 +93,21 @@ kind = "jsonl"
     )
 }
 
-fn sink(init: &Init) -> String {
+/// The lines of `[sink]`, with a reference where a URL is needed and none was given.
+pub(crate) fn sink_section(
+    kind: SinkKind,
+    url: &Option<String>,
+    path: &Option<String>,
+    topic: &Option<String>,
+) -> String {
     let mut lines = vec![format!(
         "kind = {} # sqlite postgres kafka jsonl null",
-        quoted(init.sink.word())
+        quoted(kind.word())
     )];
-    let url = init
-        .url
+    let url = url
         .clone()
-        .or_else(|| (init.sink == SinkKind::Postgres).then(|| "${HEADWATER_SINK_URL}".to_owned()));
-    let topic = init
-        .topic
-        .clone()
-        .or_else(|| (init.sink == SinkKind::Kafka).then(|| format!("merged.{}", init.table)));
-    let pairs = [("url", &url), ("path", &init.path), ("topic", &topic)];
-    for (key, value) in pairs {
+        .or_else(|| (kind == SinkKind::Postgres).then(|| "${HEADWATER_SINK_URL}".to_owned()));
+    for (key, value) in [("url", &url), ("path", path), ("topic", topic)] {
         lines.extend(
             value
                 .as_ref()

@@ -68,14 +68,21 @@ section! {
         /// With "replica": how far it may lag; added to `retention.start_margin`.
         replica_lag_max: Duration = Duration::ZERO, Built;
         /// Debezium's notification topic of the snapshot connector.
-        notifications: Option<String> = None, Later;
+        notifications: Option<String> = None, Built;
         /// The heartbeat topic of the live connector.
-        heartbeat: Option<String> = None, Later;
+        heartbeat: Option<String> = None, Built;
         /// Kafka Connect, asked for the offsets of its connectors.
-        connect: Option<ConnectConfig> = None, Later;
+        connect: Option<ConnectConfig> = None, Built;
         /// The source database, `postgres://…` or an SQLite file: `headwater verify` compares its
-        /// rows with the target.
+        /// rows with the target. PostgreSQL is also asked for its position, which the live
+        /// connector must pass.
         database: Option<Secret> = None, Built;
+        /// What the clocks of source, connectors and this machine may differ by.
+        clock_skew_max: Duration = Duration::from_secs(5), Built;
+        /// "quiet": how long the snapshot topic must stand still to count as whole.
+        end_settle: Duration = Duration::from_secs(30), Built;
+        /// "seen": how long is waited behind the first sign that the cutoff has been passed.
+        live_settle: Duration = Duration::from_secs(5), Built;
     }
 }
 
@@ -83,11 +90,11 @@ section! {
     /// Kafka Connect's REST interface.
     pub struct ConnectConfig {
         /// Its address.
-        url: Option<Secret> = None, Later;
+        url: Option<Secret> = None, Built;
         /// The name of the live connector.
-        live: Option<String> = None, Later;
+        live: Option<String> = None, Built;
         /// The name of the snapshot connector.
-        snapshot: Option<String> = None, Later;
+        snapshot: Option<String> = None, Built;
     }
 }
 

@@ -11,6 +11,7 @@ use super::requests::Requests;
 use super::{Coordinator, Ending};
 use crate::checkpoint::Checkpointer;
 use crate::checkpoint::manifest::{GenerationState, Manifest, ReadControl, RetentionState};
+use crate::generation::witness::Remembered;
 use crate::generation::{Sources, Stage, ready};
 use crate::job::{Job, Partitions};
 use crate::looks::Looks;
@@ -120,7 +121,11 @@ impl Coordinator {
         if let Some(witness) = &self.witness {
             let state = &of.state;
             let since = state.began.as_ref().map(|(began_ms, _)| *began_ms);
-            witness.watch(&state.id, &state.sources, since, &state.scan);
+            let remembered = Remembered {
+                scan: &state.scan,
+                before: &state.before,
+            };
+            witness.watch(&state.id, &state.sources, since, remembered);
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct One {
     live_since_ms: Option<u64>,
     /// Source time of the latest mutation of each of its mutation partitions.
     pub(super) delivered_ms: Vec<Option<i64>>,
+    /// The cutoff was asked for.
+    pub(super) cutoff_wanted: bool,
     /// The last durable manifest by which it is ready.
     pub(super) ready_manifest: Option<u64>,
 }
@@ -75,6 +77,7 @@ impl One {
             delivered: (0, 0),
             live_since_ms: None,
             delivered_ms: Vec::new(),
+            cutoff_wanted: false,
             ready_manifest: None,
         }
     }
@@ -122,10 +125,8 @@ impl One {
         if self.state.live_cutoff.is_none() && self.frozen {
             self.state.live_cutoff.clone_from(&self.seen.cutoff);
         }
-        if let (None, Some(offsets)) = (&self.state.offsets_before, &self.seen.offsets)
-            && self.state.reads.is_empty()
-        {
-            self.state.offsets_before = Some(offsets.digest.clone());
+        if let Some(before) = &self.seen.before {
+            self.state.before.clone_from(before);
         }
         let seen = self.live(moment).is_some_and(|live| live.seen());
         match (seen, self.live_since_ms) {
@@ -156,20 +157,11 @@ impl One {
             reads: &self.state.reads,
             scan: notified.map(|_| &self.state.scan),
             notified_in_order: notified.is_some_and(|of| topics.all(|topic| topic == of)),
-            offsets_finished: self.offsets_finished(),
+            offsets_finished: self.seen.finished,
             end_records: !self.frozen && self.snapshot.complete(),
             said: self.state.said.is_some(),
             quiet: idle || (settled && !moment.paused),
         }
-    }
-
-    /// Offsets count when they are others than at the open: those may be of an earlier snapshot.
-    fn offsets_finished(&self) -> bool {
-        let Some(offsets) = &self.seen.offsets else {
-            return false;
-        };
-        let before = self.state.offsets_before.as_ref();
-        offsets.finished && before.is_some_and(|before| *before != offsets.digest)
     }
 
     /// What is known of the live stream, once there is a cutoff.
@@ -231,7 +223,10 @@ impl One {
             at_end: self.snapshot.progress(),
             at_target: self.mutations.progress(),
             troubles: (
-                self.seen.snapshot_trouble.as_deref(),
+                self.seen
+                    .snapshot_trouble
+                    .as_deref()
+                    .or(self.seen.notices_trouble.as_deref()),
                 self.seen.live_trouble.as_deref(),
             ),
             live_seen,

@@ -230,7 +230,11 @@ impl Coordinator {
             return;
         }
         match &self.witness {
-            Some(witness) => witness.want_cutoff(&of.state.id),
+            Some(_) if of.cutoff_wanted => {}
+            Some(witness) => {
+                of.cutoff_wanted = true;
+                witness.want_cutoff(&of.state.id);
+            }
             None => {
                 let time_ms = wall_ms.saturating_add(skew_ms);
                 of.state.live_cutoff = Some(Cutoff {

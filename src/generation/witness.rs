@@ -1,16 +1,21 @@
 //! What worker 0 asks the world outside about a generation, and what it is told: never waited for.
 
 use super::record::{Cutoff, Scan, Sources};
+use crate::evidence::offsets::Before;
 
 /// What is known from outside at a moment. The default: nothing is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// What notifications have told; none when they are not configured.
     pub scan: Option<Scan>,
-    /// Connect's offsets of the snapshot connector, when they could be asked.
-    pub offsets: Option<Offsets>,
+    /// Connect's offsets show that this snapshot is finished.
+    pub finished: bool,
+    /// What must be remembered of the snapshot connector.
+    pub before: Option<Before>,
     /// What is wrong with the snapshot connector: paused, failed, not there.
     pub snapshot_trouble: Option<String>,
+    /// What is wrong with the topic of its notifications.
+    pub notices_trouble: Option<String>,
     /// What is wrong with the live connector.
     pub live_trouble: Option<String>,
     /// The position that the live connector, or its slot, has confirmed.
@@ -23,19 +28,25 @@ pub struct Seen {
     pub cutoff: Option<Cutoff>,
 }
 
-/// Connect's offsets of a snapshot connector.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offsets {
-    /// They say that the snapshot is finished.
-    pub finished: bool,
-    /// Tells them from others; empty when there are none.
-    pub digest: String,
+/// What is remembered of a generation's evidence.
+#[derive(Clone, Copy, Debug)]
+pub struct Remembered<'a> {
+    /// Of its notifications.
+    pub scan: &'a Scan,
+    /// Of its snapshot connector.
+    pub before: &'a Before,
 }
 
 /// Where evidence comes from. Nothing here may block.
 pub trait Witness: Send + Sync {
     /// A generation is to be watched; what happened before `since_ms` (ms since 1970) is not of it.
-    fn watch(&self, generation: &str, sources: &Sources, since_ms: Option<i64>, scan: &Scan);
+    fn watch(
+        &self,
+        generation: &str,
+        sources: &Sources,
+        since_ms: Option<i64>,
+        remembered: Remembered<'_>,
+    );
 
     /// What is known of it now.
     fn seen(&self, generation: &str) -> Seen;

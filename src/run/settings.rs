@@ -4,7 +4,9 @@ use crate::cli::RunArgs;
 use crate::config::{Config, choices};
 use crate::decode::{DecodeSettings, EmptyValue, Framing, OtherTables};
 use crate::error::Error;
+use crate::evidence;
 use crate::generation::Sources;
+use crate::generation::witness::Witness;
 use crate::guard::{GuardSettings, margin_ms};
 use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
@@ -13,10 +15,12 @@ use crate::sink::kafka::LogTopic;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
+use crate::topic::Topics;
 use crate::topic::mixed::{TopicKind, kind};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// In milliseconds.
@@ -89,17 +93,28 @@ pub fn readiness(config: &Config) -> Readiness {
     Readiness {
         source_finished: promote.source_finished,
         caught_up: promote.caught_up.unwrap_or(caught_up),
-        ..Readiness::default()
+        end_settle_ms: ms(source.end_settle),
+        live_settle_ms: ms(source.live_settle),
+        clock_skew_max_ms: ms(source.clock_skew_max),
     }
+}
+
+/// Looks outside for evidence, when there is anything to look for.
+///
+/// # Errors
+/// An address that cannot be asked, a secret that cannot be followed, no thread.
+pub fn witness(
+    config: &Config,
+    topics: &Arc<dyn Topics>,
+) -> Result<Option<Arc<dyn Witness>>, Error> {
+    let settings = evidence::Settings::of(config)?;
+    let collector = evidence::Collector::start(settings, Arc::clone(topics))?;
+    Ok(Some(Arc::new(collector)))
 }
 
 /// Where evidence of the first generation comes from.
 pub fn sources(config: &Config) -> Sources {
-    let connect = config.source.connect.as_ref();
-    Sources {
-        connector: connect.and_then(|connect| connect.snapshot.clone()),
-        notifications: config.source.notifications.clone(),
-    }
+    evidence::configured(config)
 }
 
 /// What promotion asks for.

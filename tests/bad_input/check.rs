@@ -22,10 +22,12 @@ fn good_input_is_all_ok_and_nothing_changes() {
     let table = bench.run(&["check"]).with(0).out;
     for part in [
         "mutations file:muts",
-        "3 partitions, 1,001 offsets, 201 records looked at",
+        "3 partitions, 1,001 offsets, 221 records looked at",
         "key of public.hello",
         "{id: number} in both topics",
-        "202 sampled rows",
+        "columns of public.hello",
+        "the same 2 in both topics",
+        "222 sampled rows",
         "skipped.operations=none",
     ] {
         assert!(table.contains(part), "{part} in\n{table}");
@@ -64,4 +66,48 @@ fn several_errors_give_the_worst_code_and_all_are_told() {
     let ended = bench.run(&["check", "--json"]).with(2);
     assert_eq!(ended.json()["errors"], 2, "{}", ended.out);
     ended.says(&["the check found 2 errors"]);
+}
+
+#[test]
+fn columns_that_differ_and_starts_that_are_late_are_found() {
+    let bench = Bench::new();
+    bench.hello(1);
+    bench.config(&format!(
+        "{SQLITE}\nunknown_columns = \"drop\"\n[source.start_offsets]\n\"file:muts\" = [1]"
+    ));
+    bench.sqlite(HELLO);
+    let mut read = hello('r', 5, "x");
+    let value = read.value.take().expect("it has one");
+    let value = String::from_utf8(value).expect("text");
+    assert!(value.contains("\"greeting\":\"x\""), "{value}");
+    let with_shout = value.replace("\"greeting\":\"x\"", "\"greeting\":\"x\",\"shout\":\"X!\"");
+    read.value = Some(with_shout.into_bytes());
+    bench.append("snap", 0, &[read]);
+    // The first change that would be read is as young as the first READ.
+    bench.append("muts", 0, &[hello('c', 1, "x"), hello('c', 2, "x")]);
+    let ended = bench.run(&["check", "--json"]).with(4);
+    let json = ended.json();
+    let found = json["findings"].as_array().expect("a list");
+    let find = |part: &str| {
+        let mut all = found.iter();
+        all.find(|one| {
+            one["found"]
+                .as_str()
+                .is_some_and(|text| text.contains(part))
+        })
+        .unwrap_or_else(|| panic!("{part} in {json:#}"))
+    };
+    let columns = find("in READs only: shout");
+    assert_eq!(columns["level"], "warning");
+    assert_eq!(columns["expected"], "the same columns in both topics");
+    assert!(
+        columns["advice"]
+            .to_string()
+            .contains("column.exclude.list")
+    );
+    let start = find("partition 0 is read from offset 1");
+    assert_eq!(
+        (&start["level"], &start["exit_code"]),
+        (&"error".into(), &4.into())
+    );
 }

@@ -8,6 +8,7 @@ mod case;
 mod durable;
 mod order;
 mod pending;
+mod preflight;
 mod runner;
 mod target;
 
@@ -140,6 +141,7 @@ fn a_compacted_topic_that_forgets_deletes_too_early_is_refused() {
     case.steps[0] = kept(86_400_000);
     case.runs[0].outcome = vec!["refused".to_owned()];
     case.runs[0].message_has = vec!["delete.retention.ms".to_owned()];
+    case.runs[0].counters.clear();
     check(case).expect("refused");
 }
 
@@ -245,6 +247,21 @@ fn a_snapshot_that_has_ended_stays_ended() {
     case.steps.push(serde_json::json!({"do": "end_batch"}));
     assert!(ended, "its notifications were replaced");
     check(&case).expect("ready");
+}
+
+/// B54: the preflight names the column, and only when it is there.
+#[test]
+fn a_column_of_reads_alone_is_named() {
+    let mut case = own("B54");
+    check(&case).expect("it is named");
+    for step in &mut case.steps {
+        let after = step
+            .pointer_mut("/v/after")
+            .and_then(|row| row.as_object_mut());
+        after.expect("a row").remove("shout");
+    }
+    case.runs[0].table = None;
+    check(&case).expect_err("there is none to name");
 }
 
 /// A job that is stopped is down: it takes no step until it is started.

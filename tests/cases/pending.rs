@@ -23,5 +23,4 @@ const PENDING: &[(&str, &str)] = &[
         "B52",
         "needs notifications; its restart is a test of `main.rs`",
     ),
-    ("B54", "needs the column check of the preflight"),
 ];

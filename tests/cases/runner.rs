@@ -6,6 +6,7 @@
 
 use crate::case::{Case, Outcome, Run};
 use crate::durable::{Claims, Durable, Ground};
+use crate::preflight;
 use crate::target::{Target, TargetOutlet};
 use headwater::checkpoint::manifest::PartitionState;
 use headwater::clock::{Continued, ManualClock, WallClock};
@@ -38,7 +39,10 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Outcome {
     match Player::start(case, run, workers).and_then(|mut player| {
         let played = player.play(case, run, order);
-        let outcome = player.end(played.is_ok());
+        let mut outcome = player.end(played.is_ok());
+        if outcome.outcome == "ready" && !run.message_has.is_empty() {
+            outcome.message = preflight::columns(&player.topics, &player.tables, &player.settings);
+        }
         played.map(|()| outcome)
     }) {
         Ok(outcome) => outcome,

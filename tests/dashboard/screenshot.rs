@@ -28,7 +28,7 @@ fn draw() -> Vec<u8> {
     fake.plan().checkpoints = checkpoints(40);
     let browser = Browser::start();
     browser.dark(false);
-    browser.size(1180, 1010);
+    browser.size(1180, 1120);
     // Time passes faster.
     let source =
         "const later = setTimeout; window.setTimeout = (what, ms) => later(what, ms / 100)";
@@ -69,7 +69,7 @@ fn the_picture_in_the_repository_is_small() {
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
     // The header's width and height, big-endian (PNG, 11.2.2).
     let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
-    assert_eq!((number(16), number(20)), (1180, 1010));
+    assert_eq!((number(16), number(20)), (1180, 1120));
     let size = bytes.len();
     assert!(
         size <= BYTES_MAX,

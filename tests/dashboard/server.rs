@@ -128,6 +128,14 @@ fn serve(stream: &TcpStream, answer: &dyn Fn(&Asked) -> Answer) {
     let _ = (&*stream).write_all(text.as_bytes());
 }
 
+/// Whom Chromium asks by itself, whatever its flags say: updates, the time, the search engine.
+const BROWSERS_OWN: &[&str] = &[
+    "googleapis.com",
+    "google.com",
+    "duckduckgo.com",
+    "gstatic.com",
+];
+
 /// A proxy that writes down what it is asked for and answers nothing good.
 pub(crate) struct Proxy {
     pub(crate) server: Server,
@@ -151,8 +159,37 @@ impl Proxy {
         Proxy { server, asked }
     }
 
-    /// What went to it.
+    /// What went to it, without what the browser asks by itself. A page that asks one of those is
+    /// not seen here: the browser's own record of what a page requests shows it.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("nobody panics").clone()
+        let asked = self.asked.lock().expect("nobody panics");
+        let of_page = |line: &&String| {
+            let host = host(line);
+            let own = |name: &&str| {
+                let rest = host.strip_suffix(*name);
+                rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            };
+            !BROWSERS_OWN.iter().any(|name| own(&name))
+        };
+        asked.iter().filter(of_page).cloned().collect()
+    }
+}
+
+/// The host of `GET http://HOST:PORT/PATH` or `CONNECT HOST:PORT`.
+fn host(line: &str) -> &str {
+    let (_, target) = line.split_once(' ').expect("a method and a target");
+    let target = target.split_once("://").map_or(target, |(_, rest)| rest);
+    let end = target.find([':', '/']).unwrap_or(target.len());
+    &target[..end]
+}
+
+#[test]
+fn a_host_is_found_in_what_a_proxy_is_asked() {
+    for (line, expected) in [
+        ("GET http://outside.example/a.png", "outside.example"),
+        ("GET http://outside.example:80/a:b", "outside.example"),
+        ("CONNECT outside.example:443", "outside.example"),
+    ] {
+        assert_eq!(host(line), expected);
     }
 }

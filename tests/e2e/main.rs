@@ -14,6 +14,7 @@
 
 mod benchmark;
 mod job;
+mod preflight;
 mod range;
 mod records;
 mod restarts;

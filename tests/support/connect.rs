@@ -62,8 +62,9 @@ impl Connect {
         let offsets = answer["offsets"].as_array().ok_or(found.clone())?;
         let over = |entry: &Value| {
             let offset = &entry["offset"];
-            offset.is_object()
-                && (offset.get("snapshot").is_none() || offset["snapshot_completed"] == true)
+            // The first notification commits an offset without any member, before any READ.
+            let empty = offset.as_object().is_none_or(serde_json::Map::is_empty);
+            !empty && (offset.get("snapshot").is_none() || offset["snapshot_completed"] == true)
         };
         if !offsets.is_empty() && offsets.iter().all(over) {
             Ok(())

@@ -9,6 +9,18 @@ use proptest::prelude::{any, prop, proptest};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+fn partition() -> PartitionState {
+    PartitionState {
+        role: Role::Snapshot,
+        topic: "snap".to_owned(),
+        partition: 0,
+        next_offset: 5,
+        end: Some(9),
+        first_source_ms: None,
+        last_source_ms: None,
+    }
+}
+
 /// A manifest with something in every member.
 pub(crate) fn manifest() -> Manifest {
     Manifest {
@@ -30,15 +42,7 @@ pub(crate) fn manifest() -> Manifest {
             wall: vec![(0, 1_700_000_000_000)],
         },
         topic_ids: [("snap".to_owned(), "Jx".to_owned())].into(),
-        offsets: vec![PartitionState {
-            role: Role::Snapshot,
-            topic: "snap".to_owned(),
-            partition: 0,
-            next_offset: 5,
-            end: Some(9),
-            first_source_ms: None,
-            last_source_ms: None,
-        }],
+        offsets: vec![partition()],
         retention: RetentionState {
             ttl_configured_ms: None,
             ttl_ms: Some(1000),

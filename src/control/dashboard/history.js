@@ -8,7 +8,7 @@ const KEPT_MS = 10 * 60_000;
 /** Without an answer for so long, the line is broken. */
 const GAP_MS = 5_000;
 const HEIGHT = 110;
-const LEFT = 64;
+const LEFT = 80;
 
 let seen = [];
 

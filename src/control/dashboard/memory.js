@@ -68,8 +68,8 @@ function grid({ first, last }, x, width, bottom) {
   const lines = [];
   for (let moment = Math.ceil(first / step) * step; moment <= last; moment += step) {
     lines.push(s("line", { class: "grid", x1: x(moment), x2: x(moment), y1: TOP - 6, y2: bottom }),
-      s("text", { class: "quiet", x: x(moment), y: bottom + 15, "text-anchor": "middle" },
-        clock(moment, last)));
+      s("text", { class: "quiet", x: x(moment), y: bottom + 15,
+        "text-anchor": x(moment) > x(last) - 30 ? "end" : "middle" }, clock(moment, last)));
   }
   return lines;
 }

@@ -6,7 +6,7 @@
 use super::context::Context;
 use super::{KafkaTopics, errors};
 use crate::error::Error;
-use crate::topic::TopicSettings;
+use crate::topic::{TopicSettings, Topics};
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use std::time::Duration;
@@ -21,9 +21,9 @@ impl KafkaTopics {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime =
             runtime.map_err(|error| Error::failed(format!("no runtime could be made: {error}")))?;
-        self.ask(
+        let found = self.ask(
             |timeout| match runtime.block_on(once(&admin, topic, timeout)) {
-                Ok(settings) => Ok(Some(settings)),
+                Ok(found) => Ok(found),
                 Err(error) => match error.rdkafka_error_code() {
                     Some(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed) => {
                         Ok(None)
@@ -31,15 +31,22 @@ impl KafkaTopics {
                     _ => Err(self.failed(topic, &error)),
                 },
             },
-        )
+        )?;
+        if found.is_none() {
+            // Or there is no such topic.
+            self.partition_count(topic)?;
+        }
+        Ok(found)
     }
 }
 
+/// The settings; `None` when the broker gave none at all. rdkafka passes over the error that it
+/// gave instead: a topic that may not be described, or is missing.
 async fn once(
     admin: &AdminClient<Context>,
     topic: &str,
     timeout: Duration,
-) -> Result<TopicSettings, KafkaError> {
+) -> Result<Option<TopicSettings>, KafkaError> {
     let options = AdminOptions::new().request_timeout(Some(timeout));
     let asked = [ResourceSpecifier::Topic(topic)];
     let answers = admin.describe_configs(&asked, &options).await?;
@@ -50,5 +57,6 @@ async fn once(
         let value = entry.value.as_deref()?;
         Some((entry.name.as_str(), value))
     });
-    Ok(TopicSettings::from_pairs(pairs))
+    let settings = TopicSettings::from_pairs(pairs);
+    Ok((!found.entries.is_empty()).then_some(settings))
 }

@@ -1,0 +1,213 @@
+//! The source database: its position, and how far the slot of the live connector is.
+//!
+//! Invariant: a position is one that every transaction committed before the question has passed
+//! (the insert position of the log, on a primary), never a smaller one.
+//!
+//! It blocks some seconds at most and is used off the workers. It cannot speak TLS, and asks
+//! PostgreSQL alone; a standby does not know how far its primary is.
+
+use crate::config::secret::Plain;
+use crate::error::Error;
+use crate::sink::postgres::{limits, reason, shown};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, NoTls};
+
+/// Of a question and of a connect. It is asked again in a second.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+const NOW: &str = "
+    SELECT pg_is_in_recovery(),
+           CASE WHEN NOT pg_is_in_recovery()
+                THEN (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::text END,
+           (extract(epoch FROM clock_timestamp()) * 1000)::int8";
+
+const SLOTS: &str = "
+    SELECT slot_name::text, (confirmed_flush_lsn - '0/0'::pg_lsn)::text, active
+      FROM pg_replication_slots
+     WHERE slot_type = 'logical' AND database = current_database()
+       AND confirmed_flush_lsn IS NOT NULL
+     ORDER BY slot_name";
+
+/// What the database has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The end of its log, as a number; none on a standby.
+    pub position: Option<u64>,
+    /// Its clock, ms since 1970.
+    pub clock_ms: i64,
+    /// It is a standby.
+    pub standby: bool,
+    /// The slot of the live connector.
+    pub slot: Option<Slot>,
+}
+
+/// A logical slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// What its connector has said to be done with: in Kafka, and its offset written down.
+    pub confirmed: u64,
+    /// Its connector streams.
+    pub active: bool,
+}
+
+/// A connection, made anew when it is lost.
+pub(super) struct Database {
+    config: Config,
+    runtime: Runtime,
+    client: Option<Client>,
+}
+
+impl Database {
+    /// For `source.database`; none when that is no PostgreSQL.
+    ///
+    /// # Errors
+    /// Of usage, when the address cannot be read or asks for TLS.
+    pub(super) fn new(url: &Plain) -> Result<Option<Database>, Error> {
+        let url = url.expose();
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Ok(None);
+        }
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            Error::usage("source.database cannot be read")
+                .line(format!("found     {}", reason(&error)))
+                .line("expected  postgres://user:password@host:port/database")
+        })?;
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(
+                Error::usage("source.database asks for TLS, which this cannot speak")
+                    .line("Use a private network or a local TLS proxy, and leave sslmode out."),
+            );
+        }
+        limits::put(&mut config, url);
+        config.application_name("headwater/evidence");
+        let built = Builder::new_current_thread().enable_all().build();
+        let runtime = built.map_err(|error| Error::failed("no runtime").line(error))?;
+        Ok(Some(Database {
+            config,
+            runtime,
+            client: None,
+        }))
+    }
+
+    /// Asks once. `slot`: the name of the live connector's slot, where that is known.
+    ///
+    /// # Errors
+    /// When it does not answer in time; the next question connects again.
+    pub(super) fn ask(&mut self, slot: Option<&str>) -> Result<Said, Error> {
+        let Database {
+            config,
+            runtime,
+            client,
+        } = self;
+        let answered = runtime.block_on(async {
+            let question = async {
+                if client.as_ref().is_none_or(Client::is_closed) {
+                    let (made, connection) = config.connect(NoTls).await?;
+                    // Its end shows in the client's next call.
+                    tokio::spawn(connection);
+                    *client = Some(made);
+                }
+                let client = client.as_ref().expect("made above");
+                answer(client, slot).await
+            };
+            tokio::time::timeout(ANSWER_WAIT, question).await
+        });
+        let name = shown(&self.config);
+        let failed = |why: String| {
+            Error::failed(format!("cannot ask PostgreSQL at {name}"))
+                .line(why)
+                .line("Check that it runs, source.database, and the rights of its user.")
+        };
+        match answered {
+            Ok(Ok(said)) => Ok(said),
+            Ok(Err(error)) => {
+                self.client = None;
+                Err(failed(reason(&error)))
+            }
+            Err(_) => {
+                self.client = None;
+                Err(failed(format!("no answer in {} s", ANSWER_WAIT.as_secs())))
+            }
+        }
+    }
+}
+
+async fn answer(client: &Client, slot: Option<&str>) -> Result<Said, tokio_postgres::Error> {
+    let now = client.query_one(NOW, &[]).await?;
+    let position: Option<&str> = now.get(1);
+    let rows = client.query(SLOTS, &[]).await?;
+    let slots = rows.iter().filter_map(|row| {
+        let confirmed: &str = row.get(1);
+        Some(Slot {
+            name: row.get(0),
+            confirmed: confirmed.parse().ok()?,
+            active: row.get::<_, Option<bool>>(2).unwrap_or(false),
+        })
+    });
+    Ok(Said {
+        standby: now.get(0),
+        position: position.and_then(|text| text.parse().ok()),
+        clock_ms: now.get(2),
+        slot: chosen(slots.collect(), slot),
+    })
+}
+
+/// The slot of the live connector: the one of that name, or the slowest that is active, which may
+/// be another connector's and is then too old but never too young.
+fn chosen(slots: Vec<Slot>, name: Option<&str>) -> Option<Slot> {
+    let mut slots = slots.into_iter();
+    match name {
+        Some(name) => slots.find(|slot| slot.name == name),
+        None => slots
+            .filter(|slot| slot.active)
+            .min_by_key(|slot| slot.confirmed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Database, Slot, chosen};
+    use crate::config::secret::Secret;
+
+    #[test]
+    fn the_slot_that_is_meant() {
+        let slot = |name: &str, confirmed, active| Slot {
+            name: name.to_owned(),
+            confirmed,
+            active,
+        };
+        let slots = vec![slot("a", 5, false), slot("b", 9, true), slot("c", 7, true)];
+        let found = |name| chosen(slots.clone(), name).map(|slot| slot.name);
+        assert_eq!(found(Some("a")).as_deref(), Some("a"));
+        assert_eq!(found(Some("z")), None);
+        assert_eq!(found(None).as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn what_is_no_postgres_is_not_asked() {
+        let new = |url: &str| {
+            let secret = Secret::url("source.database", url);
+            Database::new(&secret.resolve().expect("no reference"))
+        };
+        assert!(matches!(new("source.sqlite"), Ok(None)));
+        let refused = new("postgres://me:hidden@host/db?sslmode=require").err();
+        let refused = refused.expect("it asks for TLS").text;
+        assert!(
+            refused.contains("TLS") && !refused.contains("hidden"),
+            "{refused}"
+        );
+        let secret = Secret::url("source.database", "postgres://me:hidden@127.0.0.1:1/db");
+        let mut away = Database::new(&secret.resolve().expect("plain")).expect("an address");
+        let away = away
+            .as_mut()
+            .expect("PostgreSQL")
+            .ask(None)
+            .expect_err("nobody");
+        assert!(away.text.contains("127.0.0.1:1/db"), "{away}");
+        assert!(!away.text.contains("hidden"), "{away}");
+    }
+}
