@@ -29,7 +29,6 @@ use crate::generation::{Sources, Stage};
 use crate::highs::Highs;
 use crate::job::{Finish, Panel, Partitions, Settings};
 use crate::key::KeyGate;
-use crate::looks::Looks;
 use crate::outcome;
 use crate::status::Counts;
 use crate::table::Table;
@@ -102,7 +101,6 @@ pub struct Coordinator {
     wall_known: Vec<(u64, u64)>,
     topic_ids: BTreeMap<String, String>,
     forgotten_through: Option<u64>,
-    looks: Looks,
     guarding: Guarding,
     /// Why the job stops by itself, with exit code 4.
     stopped_for: Option<String>,
@@ -136,8 +134,6 @@ impl Coordinator {
             self.failures.report(error);
             return Vec::new();
         }
-        self.looks.answered(&mut observed.parts);
-        commands.extend(self.looks.commands(&self.panel.looks));
         for end in std::mem::take(&mut observed.ends) {
             if end.replayed {
                 commands.extend(self.replayed(end));

@@ -5,8 +5,8 @@
 //!         ▲                                                            │
 //!         └────────── `events_sent` of the next manifest ◀─────────────┘
 //! ```
-//! Invariant: a transition is told only after a manifest that says so is durable, at least once, and
-//! in the order in which transitions came about; one that was told again has the same id.
+//! Invariant: a transition is told only after a manifest that says so is durable, at least once,
+//! and in the order in which transitions came about; one that was told again has the same id.
 //!
 //! It cannot hold up the job: whoever listens may be away for as long as it likes.
 

@@ -5,11 +5,12 @@
 //!  notifications, heartbeats ──┼─▶ [Evidence], a plain struct ─▶ worker 0 ─▶ step (pure)
 //!  source database ─ a thread ─┘
 //! ```
-//! Threads of process 0 ask and read; worker 0 takes a copy of what they have seen, and what must be
-//! remembered of it goes into the manifest. Parsing and judging is pure and in modules of its own.
+//! Threads of process 0 ask and read; worker 0 takes a copy of what they have seen, and what must
+//! be remembered of it goes into the manifest. Parsing and judging is pure and in modules of its
+//! own.
 //!
-//! Invariant: nothing here ever holds up whoever asks for what was seen, and what cannot be asked is
-//! a trouble in words, never an error.
+//! Invariant: nothing here ever holds up whoever asks for what was seen, and what cannot be asked
+//! is a trouble in words, never an error.
 //!
 //! It decides nothing: `generation::step` does.
 
@@ -48,6 +49,8 @@ pub struct Evidence {
 /// What was seen of a generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GenerationSeen {
+    /// Tells a watch from the next one of the same generation.
+    pub serial: u64,
     /// Where it is looked for.
     pub sources: Sources,
     /// Its notifications; none when no topic is known.

@@ -29,9 +29,13 @@ pub fn quarantine(args: &QuarantineArgs) -> Result<(), Error> {
     if let (SinkKind::Kafka, Some(topic)) = (config.quarantine.kind, &config.quarantine.topic) {
         return Err(Error::usage("the quarantine of this job is a Kafka topic")
             .line(format!("found     quarantine.topic = \"{topic}\""))
-            .line("expected  files: this verb reads them alone. The values of the topic are the same")
-            .line(format!("lines: kcat -C -e -u -t {topic} > FOLDER/quarantine.0.0.jsonl"))
-            .line("Then give it a configuration with [quarantine] path = \"FOLDER\" and nothing else."));
+            .line("expected  files: this verb reads them alone. The topic's values are the same")
+            .line(format!(
+                "lines: kcat -C -e -u -t {topic} > FOLDER/quarantine.0.0.jsonl"
+            ))
+            .line(
+                "Give it a configuration with [quarantine] path = \"FOLDER\" and nothing else.",
+            ));
     }
     let folder = config.quarantine.path.clone().unwrap_or_default();
     let wanted = Wanted::new(&config.tables(), args.table.as_deref(), args.key.as_deref())?;

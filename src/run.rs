@@ -3,6 +3,7 @@
 //! Invariant: everything that can be known to be wrong is refused before anything is read or
 //! written.
 
+mod outside;
 mod place;
 pub mod settings;
 mod setup;
@@ -20,7 +21,6 @@ use crate::control::{Control, Facts};
 use crate::error::{Error, ErrorKind};
 use crate::failure::Failures;
 use crate::guard::start::still_there;
-use crate::highs::{self, Highs};
 use crate::job::{Finish, Job, Partitions, Settings, Shown, ShownGeneration, topic_names};
 use crate::launch;
 use crate::outcome::judge;
@@ -36,6 +36,7 @@ use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
 use headwater_operators::retention::KeepMarkers;
+use outside::Outside;
 use place::Place;
 use setup::Setup;
 use std::collections::BTreeMap;
@@ -86,6 +87,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         from_checkpoint: args.from_checkpoint,
         accept_partitions: args.accept_partitions,
     };
+    let outside = Outside::start(args.cluster.process, &config, &topics)?;
     let mut place = Place::find(&terms, &args.cluster)?;
     let from = GoesOn {
         manifest: place.manifest.clone(),
@@ -93,15 +95,6 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         lease: place.lease.take(),
     };
     let workers = args.cluster.workers;
-    let highs = Arc::new(Highs::default());
-    let _highs = match args.cluster.process {
-        0 => Some(highs::watch(Arc::clone(&topics), Arc::clone(&highs))?),
-        _ => None,
-    };
-    let witness = match args.cluster.process {
-        0 => settings::witness(&config, &topics)?,
-        _ => None,
-    };
     let how = How {
         first_worker: args.cluster.process * workers,
         workers,
@@ -109,8 +102,8 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         settings: settings::job(&config, args),
         keeps: true,
         sources: settings::sources(&config),
-        witness,
-        highs: Some(Arc::clone(&highs)),
+        witness: outside.witness.clone(),
+        highs: outside.highs.clone(),
     };
     let assembled = assemble(&terms, &topics, &sink, from, how);
     let (job, sink_watch) = assembled.inspect_err(|_| {

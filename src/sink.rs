@@ -226,7 +226,8 @@ pub trait Sink: Send + Sync {
     /// What was left before is replaced.
     ///
     /// # Errors
-    /// As [`Sink::note_checkpoint`]; after [`WriteError::Retry`] the next checkpoint tells it again.
+    /// As [`Sink::note_checkpoint`]; after [`WriteError::Retry`] the next checkpoint tells it
+    /// again.
     fn generations(&self, generations: &[GenerationNote]) -> Result<(), WriteError> {
         let _ = generations;
         Ok(())

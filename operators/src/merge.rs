@@ -81,7 +81,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
 ) -> Merged<'scope> {
     let scope = mutations.scope();
     let mut builder = OperatorBuilder::new("Merge".to_owned(), scope);
-    let (index, peers) = (scope.index() as u64, scope.peers());
+    let place = (scope.index() as u64, scope.peers());
     let activator = scope.activator_for(builder.operator_info().address);
     let (data, data_stream) = builder.new_output::<Records>();
     let (progress, progress_stream) = builder.new_output::<Vec<Infallible>>();
@@ -113,9 +113,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
             });
             state.forget();
             state.export(&frontiers[0], &mut told);
-            state.look(&mut told, |fingerprint| {
-                worker_of(fingerprint, peers) == index
-            });
+            state.look(&mut told, place);
             state.held_reads(&mut output);
             reads.for_each(|capability, records| {
                 let tick = *capability.least().expect("a READ has a tick");
@@ -125,11 +123,7 @@ pub fn merge<'scope, M: MarkerStore + 'static>(
                 } else {
                     let data = capability.retain_least(0).expect("a READ has a tick");
                     let progress = capability.retain_least(1).expect("a READ has a tick");
-                    state.hold(Held {
-                        data,
-                        _progress: progress,
-                        records: std::mem::take(records),
-                    });
+                    state.hold(data, progress, std::mem::take(records));
                 }
             });
             if state.work() {
@@ -244,8 +238,9 @@ impl<M: MarkerStore> Merge<M> {
     }
 
     /// Answers the questions about fingerprints that this worker owns.
-    fn look(&mut self, told: &mut impl Told<M::Export>, owns: impl Fn(u128) -> bool) {
-        for look in self.looks.drain(..).filter(|look| owns(look.fingerprint)) {
+    fn look(&mut self, told: &mut impl Told<M::Export>, (index, peers): (u64, usize)) {
+        let owns = |look: &Look| worker_of(look.fingerprint, peers) == index;
+        for look in self.looks.drain(..).filter(owns) {
             self.markers.clear();
             self.store.latest(&[look.fingerprint], &mut self.markers);
             let marker = self.markers.first().copied().flatten();
@@ -258,9 +253,13 @@ impl<M: MarkerStore> Merge<M> {
         self.held.is_empty() && self.log.settled(tick)
     }
 
-    fn hold(&mut self, held: Held) {
-        self.counters.borrow_mut().reads_held += held.records.len() as u64;
-        self.held.push_back(held);
+    fn hold(&mut self, data: Capability<u64>, progress: Capability<u64>, records: Records) {
+        self.counters.borrow_mut().reads_held += records.len() as u64;
+        self.held.push_back(Held {
+            data,
+            _progress: progress,
+            records,
+        });
     }
 
     /// Decides the held READs whose tick has passed, in order of arrival.

@@ -148,12 +148,10 @@ impl Retention {
         match self.keep {
             KeepMarkers::Ttl { ttl_ms } => passed.checked_sub(ttl_ms),
             KeepMarkers::UntilReady { open_late_max_ms } => {
-                let first_needed =
-                    match self.open.iter().map(|g| self.window_of(g).start_ms).min() {
-                        Some(start_ms) => start_ms,
-                        None => passed
-                            .saturating_sub(self.start_margin_ms.saturating_add(open_late_max_ms)),
-                    };
+                // Another table's generation may be opened late while one is open.
+                let late = self.start_margin_ms.saturating_add(open_late_max_ms);
+                let windows = self.open.iter().map(|g| self.window_of(g).start_ms);
+                let first_needed = windows.fold(passed.saturating_sub(late), u64::min);
                 first_needed.checked_sub(1)
             }
         }

@@ -1,7 +1,7 @@
 //! The page at `/`: what the status document tells, for a person with a browser.
 //!
-//! Its files are part of the binary. They are static, tell nothing of the job and need no token; the
-//! page asks `/v1/` for all that it shows, with the token that a person gives it.
+//! Its files are part of the binary. They are static, tell nothing of the job and need no token;
+//! the page asks `/v1/` for all that it shows, with the token that a person gives it.
 //!
 //! Invariant: the page asks its own origin only; its policy lets the browser do nothing else.
 //!

@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_stage_is_never_better_than_the_counts() {
-        let cases: [(fn(&mut Shown), Stage, &str); 7] = [
+        type Change = fn(&mut Shown);
+        let cases: [(Change, Stage, &str); 7] = [
             (|_| {}, Stage::Open, "no READ has come"),
             (
                 |shown| shown.counts.reads_read = 1,

@@ -220,7 +220,7 @@ mod tests {
     fn peaks_are_of_the_rebuild_and_checkpoints_of_their_time() {
         let mut tracker = Tracker::default();
         let g1 = shown("g1", Stage::Promoted);
-        tracker.look(&[g1.clone()], &markers(9_999), Some(&saved(1)));
+        tracker.look(std::slice::from_ref(&g1), &markers(9_999), Some(&saved(1)));
         let open = [g1.clone(), shown("g2", Stage::Open)];
         tracker.look(&open, &markers(5), None);
         tracker.look(&open, &markers(70), Some(&saved(2)));

@@ -1,8 +1,9 @@
 //! Paths and who may ask for them.
 //!
 //! Invariant: nothing that changes the job is done without the token; on an address that others
-//! reach, nothing is told without it but that the process lives (the page at `/` holds nothing itself); on loopback, a name in `Host`
-//! that is not loopback is refused, as a page in a browser could have had it resolved to here.
+//! reach, nothing is told without it but that the process lives (the page at `/` holds nothing
+//! itself); on loopback, a name in `Host` that is not loopback is refused, as a page in a browser
+//! could have had it resolved to here.
 
 use super::document::{CheckpointList, Doing, Status, VERSION};
 use super::listen::{Address, host_of, is_loopback};

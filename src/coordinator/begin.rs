@@ -14,7 +14,6 @@ use crate::checkpoint::manifest::{GenerationState, Manifest, ReadControl, Retent
 use crate::generation::witness::Remembered;
 use crate::generation::{Sources, Stage, ready};
 use crate::job::{Job, Partitions};
-use crate::looks::Looks;
 use crate::table::{Role, Table};
 use crate::topic::Assignment;
 use headwater_operators::control::Command;
@@ -64,7 +63,6 @@ impl Coordinator {
             wall_known: base.map_or_else(Vec::new, |base| base.time.wall.clone()),
             topic_ids: base.map_or_else(BTreeMap::new, |base| base.topic_ids.clone()),
             forgotten_through: base.and_then(Manifest::forgotten_through),
-            looks: Looks::default(),
             guarding: Guarding::new(base.map_or_else(Vec::new, |base| base.starts.clone())),
             stopped_for: None,
             began_ms: 0,

@@ -1,7 +1,7 @@
 //! The retention guard, at work: what it sees, and what becomes of what it says.
 //!
-//! Invariant: it stops the job only by a clean stop with a last checkpoint, or before a row is lost;
-//! it never lets a READ pass.
+//! Invariant: it stops the job only by a clean stop with a last checkpoint, or before a row is
+//! lost; it never lets a READ pass.
 
 use super::Coordinator;
 use super::one::One;

@@ -3,7 +3,7 @@
 //! Invariant: a stage is come into in the order of its commands: ends are frozen by the command
 //! that is sent at that very step.
 
-use super::one::{Moment, One};
+use super::one::{Moment, One, reached};
 use super::questions::Question;
 use super::{Coordinator, Observed};
 use crate::checkpoint::manifest::GenerationState;
@@ -98,10 +98,8 @@ impl Coordinator {
         match what {
             Next::Nothing => return false,
             Next::Spoil => {
-                let why = match self.settings.rule {
-                    true => "forgotten_markers",
-                    false => "rule_off",
-                };
+                let whys = ["rule_off", "forgotten_markers"];
+                let why = whys[usize::from(self.settings.rule)];
                 of.reach(Stage::Unsafe, at, (Some(why), None));
             }
             Next::Freeze(_) if self.questions.asked(of.state.number, Role::Snapshot) => {
@@ -127,12 +125,8 @@ impl Coordinator {
                 return false;
             }
             Next::SampleTargets(kind) => {
-                let passed = super::one::reached(
-                    Stage::CaughtUp,
-                    at,
-                    (Some(kind.word()), live::not_proven(kind)),
-                );
-                of.state.passed = Some(passed);
+                let why = (Some(kind.word()), live::not_proven(kind));
+                of.state.passed = Some(reached(Stage::CaughtUp, at, why));
                 self.ask(index, Role::Mutations);
                 return false;
             }

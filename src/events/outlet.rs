@@ -1,7 +1,7 @@
 //! Gives one event to whoever listens.
 //!
-//! Invariant: it was taken when this returns `Ok`: acknowledged by all in-sync replicas, on disk, or
-//! answered with a status of 2xx.
+//! Invariant: it was taken when this returns `Ok`: acknowledged by all in-sync replicas, on disk,
+//! or answered with a status of 2xx.
 
 use super::event::Event;
 use super::place::Place;

@@ -1,8 +1,8 @@
 //! The threads that collect evidence, and the desk between them and worker 0.
 //!
-//! Invariant: `seen`, `watch` and `want_cutoff` copy under a lock that no thread holds while it asks
-//! or reads. The threads end by themselves when the collector is dropped, each after the question
-//! that it is at; nobody waits for them.
+//! Invariant: `seen`, `watch` and `want_cutoff` copy under a lock that no thread holds while it
+//! asks or reads. The threads end by themselves when the collector is dropped, each after the
+//! question that it is at; nobody waits for them.
 //!
 //! It cannot be asked for more than the last state of each thing: there is no history.
 
@@ -163,14 +163,18 @@ impl Collector {
         if same {
             return;
         }
-        let fresh = first(&watched);
-        let seen = desk.evidence.generations.entry(generation.to_owned());
-        match same_sources {
-            true => seen.or_default().notices = fresh.notices,
-            false => *seen.or_default() = fresh,
-        }
         desk.asked += 1;
         let serial = desk.asked;
+        let fresh = first(&watched, serial);
+        let seen = desk.evidence.generations.entry(generation.to_owned());
+        match same_sources {
+            true => {
+                let seen = seen.or_default();
+                seen.serial = serial;
+                seen.notices = fresh.notices;
+            }
+            false => *seen.or_default() = fresh,
+        }
         desk.watched
             .insert(generation.to_owned(), (serial, watched));
         self.shared.wake(desk);
@@ -219,9 +223,10 @@ impl Drop for Collector {
 }
 
 /// What is seen of a generation before anything was asked.
-fn first(watched: &Watched) -> GenerationSeen {
+fn first(watched: &Watched, serial: u64) -> GenerationSeen {
     let sources = &watched.sources;
     GenerationSeen {
+        serial,
         notices: sources.notifications.as_ref().map(|_| NoticesSeen {
             scan: watched.scan.clone(),
             ..NoticesSeen::default()
@@ -318,14 +323,14 @@ impl Asker {
     fn run(mut self) {
         let mut known = 0;
         while let Some(watched) = self.shared.watched() {
-            if self.turn % CONFIG_TURNS == 0 {
+            if self.turn.is_multiple_of(CONFIG_TURNS) {
                 self.modes.clear();
             }
             self.turn = self.turn.wrapping_add(1);
             self.ask_live();
-            for (generation, (_, watched)) in &watched {
+            for (generation, (serial, watched)) in &watched {
                 if let Some(connector) = &watched.sources.connector {
-                    self.ask_snapshot(generation, watched, connector);
+                    self.ask_snapshot(generation, *serial, watched, connector);
                 }
             }
             self.shared.wait_asked(&mut known);
@@ -388,7 +393,7 @@ impl Asker {
         });
     }
 
-    fn ask_snapshot(&mut self, generation: &str, watched: &Watched, name: &str) {
+    fn ask_snapshot(&mut self, generation: &str, serial: u64, watched: &Watched, name: &str) {
         // What was told before the offsets are asked for: they must not be older.
         let scan = self.shared.scan(generation);
         let asked = self.ask(name);
@@ -397,7 +402,7 @@ impl Asker {
         self.shared.tell(|evidence| {
             // Another source may have been given, or none, while it was asked.
             let seen = evidence.generations.get_mut(generation);
-            let Some(seen) = seen.filter(|seen| seen.sources == watched.sources) else {
+            let Some(seen) = seen.filter(|seen| seen.serial == serial) else {
                 return;
             };
             let Some(seen) = &mut seen.connector else {

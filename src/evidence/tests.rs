@@ -80,7 +80,8 @@ impl Fake {
                 let length = body.len();
                 let _ = write!(
                     &stream,
-                    "HTTP/1.1 {code} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                    "HTTP/1.1 {code} x\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{body}"
                 );
             }
         });

@@ -180,8 +180,8 @@ impl Follower {
                 seen.read_ms = read_ms.unwrap_or(seen.read_ms);
                 seen.trouble = trouble;
             }
-            Whose::Generation(generation, _) => {
-                let Some(seen) = notices(evidence, generation) else {
+            Whose::Generation(generation, serial) => {
+                let Some(seen) = notices(evidence, generation, *serial) else {
                     return;
                 };
                 seen.read_ms = read_ms.unwrap_or(seen.read_ms);
@@ -192,8 +192,14 @@ impl Follower {
     }
 }
 
-fn notices<'e>(evidence: &'e mut Evidence, generation: &str) -> Option<&'e mut NoticesSeen> {
-    evidence.generations.get_mut(generation)?.notices.as_mut()
+/// Of that watch of a generation: a later one reads by itself.
+fn notices<'e>(
+    evidence: &'e mut Evidence,
+    generation: &str,
+    serial: u64,
+) -> Option<&'e mut NoticesSeen> {
+    let seen = evidence.generations.get_mut(generation);
+    seen.filter(|seen| seen.serial == serial)?.notices.as_mut()
 }
 
 /// What a record tells.
@@ -222,8 +228,8 @@ impl Found {
                 let seen = evidence.heartbeat.get_or_insert_default();
                 seen.sent_ms = seen.sent_ms.max(Some(sent_ms));
             }
-            (Found::Notice(notice, sent_ms, place), Whose::Generation(generation, _)) => {
-                let Some(seen) = notices(evidence, generation) else {
+            (Found::Notice(notice, sent_ms, place), Whose::Generation(generation, serial)) => {
+                let Some(seen) = notices(evidence, generation, *serial) else {
                     return;
                 };
                 if fold(&mut seen.scan, &notice, sent_ms, since_ms) == Told::LeftOut {

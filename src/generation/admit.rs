@@ -120,6 +120,14 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
         Body::Ttl { ttl_ms } => admit_ttl(*ttl_ms, now),
         Body::MarkersMax { markers_max: 0 } => conflict("a marker limit of 0".to_owned()),
         Body::MarkersMax { .. } => Ok(()),
+        Body::PromoteBegin { .. } | Body::PromoteEnd { .. } | Body::Demote { .. } => {
+            admit_promotion(body, now)
+        }
+    }
+}
+
+fn admit_promotion(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
+    match body {
         Body::PromoteBegin { generation, .. } => {
             let state = now.find(generation)?;
             match state.stage {
@@ -142,6 +150,8 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
                 _ => conflict(format!("{generation} is not promoted")),
             }
         }
+        // Only these three come here.
+        _ => Ok(()),
     }
 }
 

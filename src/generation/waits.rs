@@ -96,7 +96,6 @@ fn spoiled(scene: &Scene<'_>) -> Wait {
 }
 
 fn open(scene: &Scene<'_>) -> Wait {
-    let id = scene.id;
     if let Some(trouble) = scene.troubles.0 {
         let text = format!("the snapshot connector: {trouble}");
         return person_without(text, false);
@@ -111,103 +110,108 @@ fn open(scene: &Scene<'_>) -> Wait {
             scene.at_end.0, scene.at_end.1
         ));
     }
-    let finish = format!("headwater generation finish {id}");
-    let (text, command, alone) = match count(scene.snapshot) {
-        Count::Unknown if scene.read == 0 && rows(scene.snapshot) == 0 && scene.at_end.0 == 0 => (
-            "no READ has come; start the snapshot connector if it does not run".to_owned(),
-            None,
-            true,
-        ),
-        Count::Unknown => (
-            format!(
-                "reading the snapshot, {} of {} partitions at end; nothing tells when it is \
-                 complete (`source.notifications`, `source.connect`). When it is, say so",
-                scene.at_end.0, scene.at_end.1
-            ),
-            Some(match scene.first {
-                true => "headwater end-snapshot".to_owned(),
+    let (text, command, leave_alone) = told(scene, &count(scene.snapshot));
+    Wait {
+        person: command.is_some() || !leave_alone,
+        text,
+        command,
+        leave_alone,
+    }
+}
+
+/// What notifications have told, with a command that helps, and whether it can be left alone.
+fn told(scene: &Scene<'_>, count: &Count) -> (String, Option<String>, bool) {
+    let id = scene.id;
+    let finish = Some(format!("headwater generation finish {id}"));
+    let (at_end, of) = scene.at_end;
+    let rows = grouped(rows(scene.snapshot));
+    let words = |text: &str, command, alone| (text.to_owned(), command, alone);
+    match count {
+        Count::Unknown if scene.read == 0 && scene.snapshot.reads.is_empty() && at_end == 0 => {
+            let text = "no READ has come; start the snapshot connector if it does not run";
+            words(text, None, true)
+        }
+        Count::Unknown => {
+            let text = format!(
+                "reading the snapshot, {at_end} of {of} partitions at end; nothing tells when it \
+                 is complete (`source.notifications`, `source.connect`). When it is, say so"
+            );
+            let command = match scene.first {
+                true => Some("headwater end-snapshot".to_owned()),
                 false => finish,
-            }),
-            true,
-        ),
-        Count::NotStarted => (
-            "the snapshot connector has not told that it has started; start it if it does not run"
-                .to_owned(),
-            None,
-            true,
-        ),
-        Count::Early => (
-            "COMPLETED has come without a STARTED since the generation was opened: it is of an \
-             earlier snapshot, or the STARTED was lost. If this snapshot is complete, say so"
-                .to_owned(),
-            Some(finish),
-            false,
-        ),
-        Count::Skipped => (
-            "the snapshot connector has found nothing to do (SKIPPED): it has done this snapshot \
-             before. Delete its offsets and start it again, or say that it is complete"
-                .to_owned(),
-            Some(finish),
-            false,
-        ),
-        Count::Scanning => (
-            format!(
-                "the snapshot connector scans; {} READs have come. Nothing tells of one that was \
-                 aborted: if it was, start it again",
-                grouped(rows(scene.snapshot))
-            ),
-            None,
-            true,
-        ),
-        Count::Aborted => (
-            "the snapshot was aborted: start it again".to_owned(),
-            Some(format!("headwater generation abort {id}")),
-            false,
-        ),
-        Count::Bad { table, status } => (
-            format!(
+            };
+            (text, command, true)
+        }
+        Count::NotStarted => words(NOT_STARTED, None, true),
+        Count::Early => words(EARLY, finish, false),
+        Count::Skipped => words(SKIPPED, finish, false),
+        Count::Scanning => {
+            let text = format!(
+                "the snapshot connector scans; {rows} READs have come. Nothing tells of one that \
+                 was aborted: if it was, start it again"
+            );
+            (text, None, true)
+        }
+        Count::Aborted => {
+            let abort = format!("headwater generation abort {id}");
+            words(
+                "the snapshot was aborted: start it again",
+                Some(abort),
+                false,
+            )
+        }
+        Count::Bad { table, status } => {
+            let text = format!(
                 "table {table} of the snapshot: {status}. Let the generation go on without it, or \
                  take the snapshot again"
-            ),
-            Some(format!("headwater generation drop-table {id} {table}")),
-            false,
-        ),
-        Count::Missing { scanned, seen } => (
-            format!(
+            );
+            let drop_table = format!("headwater generation drop-table {id} {table}");
+            (text, Some(drop_table), false)
+        }
+        Count::Missing { .. } | Count::More { .. } | Count::Equal => {
+            let (text, alone) = counted(count, &rows);
+            let command = finish.filter(|_| !matches!(count, Count::Missing { .. }));
+            (text, command, alone)
+        }
+    }
+}
+
+const NOT_STARTED: &str =
+    "the snapshot connector has not told that it has started; start it if it does not run";
+const EARLY: &str = "COMPLETED has come without a STARTED since the generation was opened: it is \
+    of an earlier snapshot, or the STARTED was lost. If this snapshot is complete, say so";
+const SKIPPED: &str = "the snapshot connector has found nothing to do (SKIPPED): it has done this \
+    snapshot before. Delete its offsets and start it again, or say that it is complete";
+
+/// READs against rows, when the connector has scanned all.
+fn counted(count: &Count, rows: &str) -> (String, bool) {
+    match count {
+        Count::Missing { scanned, seen } => {
+            let text = format!(
                 "the connector has scanned {} rows and {} READs of its last run have come; the \
                  others are on their way, or were lost",
-                grouped(scanned),
-                grouped(seen)
-            ),
-            None,
-            true,
-        ),
-        Count::More { scanned, seen } => (
-            format!(
+                grouped(*scanned),
+                grouped(*seen)
+            );
+            (text, true)
+        }
+        Count::More { scanned, seen } => {
+            let text = format!(
                 "{} READs for {} scanned rows: the snapshot was done more than once into its \
                  topics, and no `runId` header tells the runs apart, or somebody else writes to \
                  them. If it is complete, say so",
-                grouped(seen),
-                grouped(scanned)
-            ),
-            Some(finish),
-            false,
-        ),
-        Count::Equal => (
-            format!(
-                "as many READs as rows scanned, {}; stronger evidence is required \
-                 (`promote.source_finished`)",
-                grouped(rows(scene.snapshot))
-            ),
-            Some(finish),
-            false,
-        ),
-    };
-    Wait {
-        person: command.is_some() || !alone,
-        text,
-        command,
-        leave_alone: alone,
+                grouped(*seen),
+                grouped(*scanned)
+            );
+            (text, false)
+        }
+        _ => {
+            let text = format!(
+                "as many READs as rows scanned, {rows}; stronger evidence is required \
+                 (`promote.source_finished`)"
+            );
+            (text, false)
+        }
     }
 }
 

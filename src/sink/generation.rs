@@ -112,6 +112,12 @@ impl GenerationNames {
             Command::Target { generation, .. } => {
                 self.lock().targeted.insert(*generation);
             }
+            Command::Close {
+                generation,
+                aborted: true,
+            } => {
+                self.lock().aborted.insert(*generation);
+            }
             Command::Close { generation, .. } => {
                 self.lock().closed.insert(*generation);
             }

@@ -5,8 +5,9 @@
 //! ```json
 //! {"table":"public.hello","key":{"id":1},"row":{"id":1},"version":12,"generation":"g1"}
 //! ```
-//! with `"row":null` for a delete. `generation` is the id of the one that a READ belongs to, or that
-//! is open or ready for the table of a mutation; it is left out where there is none. Key and row are without their framing; values are as they came.
+//! with `"row":null` for a delete. `generation` is the id of the one that a READ belongs to, or
+//! that is open or ready for the table of a mutation; it is left out where there is none. Key and
+//! row are without their framing; values are as they came.
 //!
 //! Invariant: a batch is in the file as whole lines, and durable, or not at all. A file belongs to
 //! one incarnation and is never written by another.

@@ -3,12 +3,12 @@
 //! Four tables beside the target's own: `headwater_target` (a row for each target table: its job,
 //! its identity, the incarnation that may write), `headwater_applied` (how far each shard is in
 //! each partition), `headwater_checkpoint` (the last checkpoint that counts on the target) and
-//! `headwater_generation` (how far each generation is, for whoever reads the rows). The last two are
-//! tables of their own because every batch holds its row of `headwater_target` locked against
+//! `headwater_generation` (how far each generation is, for whoever reads the rows). The last two
+//! are tables of their own because every batch holds its row of `headwater_target` locked against
 //! writers: in PostgreSQL a stream of such locks can keep an UPDATE waiting for ever.
 //!
-//! Progress, checkpoint and generations hang on the identity, not on the name of the job: jobs of one name that
-//! write different tables of one database do not mix theirs.
+//! Progress, checkpoint and generations hang on the identity, not on the name of the job: jobs of
+//! one name that write different tables of one database do not mix theirs.
 //!
 //! Invariant: the incarnation of a row never falls, as long as the row is not deleted by hand.
 //!

@@ -1,8 +1,8 @@
 //! READs that must not be written as truth: in `quarantine.<incarnation>.<worker>.jsonl`, or the
 //! same lines in a Kafka topic, each with the key `TOPIC[PARTITION]@OFFSET`.
 //!
-//! Invariant: every quarantined record is there, durable, before its ticket is; nothing is folded. A
-//! record may stand there twice after a failure; topic, partition and offset tell.
+//! Invariant: every quarantined record is there, durable, before its ticket is; nothing is folded.
+//! A record may stand there twice after a failure; topic, partition and offset tell.
 //!
 //! It cannot put a record back.
 
@@ -68,7 +68,7 @@ impl Quarantine {
         let table = self.tables.get(usize::from(record.table));
         let name = table.map_or("?", |table| &table.name);
         out.extend_from_slice(b"{\"topic\":");
-        put_text(out, &self.topic(&entry));
+        put_text(out, &self.topic(entry));
         out.extend_from_slice(b",\"role\":\"snapshot\",\"table\":");
         put_text(out, name);
         let numbers = format!(

@@ -77,11 +77,16 @@ fn a_job_is_seen_from_its_open_to_its_stop_and_when_it_is_back() {
     browser.until_says("#markers .figure", "10");
     browser.until_says("#sink-state", "running");
 
+    explained(&browser);
     bench.run(&["end-snapshot"]).with(0);
-    let reached = "['caught_up', 'ready', 'promotable'].includes(
-        document.getElementById('verdict').dataset.word)";
-    browser.until(reached);
-    for stage in ["open", "source_finished", "topic_consumed", "caught_up"] {
+    browser.until("['ready', 'promotable'].includes(verdict.dataset.word)");
+    for stage in [
+        "open",
+        "source_finished",
+        "topic_consumed",
+        "caught_up",
+        "ready",
+    ] {
         browser.until(&format!(
             "document.querySelector('.done[data-stage={stage}]')"
         ));
@@ -99,6 +104,27 @@ fn a_job_is_seen_from_its_open_to_its_stop_and_when_it_is_back() {
     browser.until_says("#run", "incarnation 2");
     assert_eq!(outside::asked(&browser, &origin), [""; 0]);
     stop(child, &origin);
+}
+
+/// Asks the job of a key with a marker, and of what is no key.
+fn explained(browser: &Browser) {
+    browser.until("document.getElementById('explain-table').value === 'public.hello'");
+    browser.run("document.getElementById('explain-key').focus()");
+    browser.keys("{\"id\": 3}\u{e007}");
+    browser.until_says(
+        "[data-outcome=dropped_marker]",
+        "dropped: its key has a marker",
+    );
+    browser.until_says("#explained", "last mutation");
+    browser.run(
+        "document.getElementById('explain-key').value = '{\"other\": 3}';
+         document.getElementById('explain').requestSubmit()",
+    );
+    browser.until_says("#explained .error", "expected");
+    // The browser tells of an answer that is an error.
+    let complaints = browser.complaints();
+    let refused = |line: &String| line.contains("400") && line.contains("/v1/explain");
+    assert!(complaints.iter().all(refused), "{complaints:#?}");
 }
 
 #[test]

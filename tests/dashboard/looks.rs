@@ -78,7 +78,10 @@ fn everything() -> Value {
     status["sink"]["state"] = json!("retrying");
     status["sink"]["reason"] = json!("connection refused");
     status["troubles"] = json!([{"who": "the target", "what": "connection refused"}]);
-    let alarm = |critical: bool| json!({"name": "a", "text": "Something.", "remedy": "Do this.", "critical": critical});
+    let alarm = |critical: bool| {
+        let (text, remedy) = ("Something.", "Do this.");
+        json!({"name": "a", "text": text, "remedy": remedy, "critical": critical})
+    };
     status["alarms"] = json!([alarm(true), alarm(false)]);
     status
 }

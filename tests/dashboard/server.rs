@@ -169,7 +169,7 @@ impl Proxy {
                 let rest = host.strip_suffix(*name);
                 rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             };
-            !BROWSERS_OWN.iter().any(|name| own(&name))
+            !BROWSERS_OWN.iter().any(own)
         };
         asked.iter().filter(of_page).cloned().collect()
     }

@@ -35,7 +35,7 @@ pub(crate) struct Benchmark {
     /// The source database, and the prefix of the topics.
     pub(crate) name: &'static str,
     pub(crate) kafka: Kafka,
-    connect: Connect,
+    pub(crate) connect: Connect,
 }
 
 /// What the writers and the snapshot left behind.
@@ -56,6 +56,16 @@ pub(crate) struct Written {
 impl Benchmark {
     /// Makes the database, fills its table, and brings the live connector to where it streams.
     pub(crate) fn prepare(services: Arc<Services>, name: &'static str, keys: u64) -> Self {
+        Self::prepare_with(services, name, keys, "'hello ' || id")
+    }
+
+    /// The same with other greetings: SQL of `id`.
+    pub(crate) fn prepare_with(
+        services: Arc<Services>,
+        name: &'static str,
+        keys: u64,
+        greeting: &str,
+    ) -> Self {
         let postgres = Postgres {
             port: services.postgres_port(),
         };
@@ -72,14 +82,14 @@ impl Benchmark {
         postgres.sql("postgres", &format!("create database {name}"));
         benchmark.sql(&format!(
             "create table public.hello (id int primary key, greeting text);
-             insert into public.hello select id, 'hello ' || id
+             insert into public.hello select id, {greeting}
              from generate_series(1, {keys}) as id;"
         ));
         benchmark.kafka.create_topics(&[
             (&benchmark.mutations(), PARTITIONS),
             (&benchmark.snapshot(), PARTITIONS),
             (&benchmark.notifications(), 1),
-            (&format!("__debezium-heartbeat.{name}"), 1),
+            (&benchmark.heartbeat(), 1),
         ]);
         benchmark.start_live();
         benchmark
@@ -115,6 +125,11 @@ impl Benchmark {
 
     fn notifications(&self) -> String {
         format!("{}_snap.notifications", self.name)
+    }
+
+    /// Topic of the live connector's heartbeats.
+    pub(crate) fn heartbeat(&self) -> String {
+        format!("__debezium-heartbeat.{}", self.name)
     }
 
     /// A folder for the scenario's files.
@@ -242,7 +257,8 @@ impl Benchmark {
         });
     }
 
-    fn live(&self) -> String {
+    /// Name of the live connector.
+    pub(crate) fn live(&self) -> String {
         format!("{}-live", self.name)
     }
 
@@ -269,7 +285,8 @@ impl Benchmark {
         config
     }
 
-    fn connector(&self, recipe: &str) -> Value {
+    /// A recipe's connector on this database and table.
+    pub(crate) fn connector(&self, recipe: &str) -> Value {
         let mut config: Value = serde_json::from_str(recipe).expect("the recipe is JSON");
         config["database.port"] = json!(self.postgres.port.to_string());
         config["database.dbname"] = json!(self.name);

@@ -13,13 +13,20 @@
 //! `HEADWATER_E2E_SEED` their moments.
 
 mod benchmark;
+mod expiry;
 mod job;
+mod overtaken;
+mod paused;
 mod preflight;
 mod range;
+mod rebuild;
 mod records;
 mod restarts;
 mod signal;
 
+#[path = "../support/binary.rs"]
+#[expect(dead_code, reason = "topics in folders are for other tests")]
+mod binary;
 #[path = "../support/connect.rs"]
 mod connect;
 #[path = "../support/kafka.rs"]

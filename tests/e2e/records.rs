@@ -4,7 +4,7 @@
 
 use crate::kafka::Kafka;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::time::Duration;
 
@@ -12,6 +12,16 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The keys and values in a topic now, in the order of each partition.
 pub(crate) fn values(kafka: &Kafka, topic: &str, mut each: impl FnMut(&[u8], &[u8])) {
+    records(kafka, topic, |record| {
+        each(
+            record.key().unwrap_or_default(),
+            record.payload().unwrap_or_default(),
+        );
+    });
+}
+
+/// The records in a topic now, in the order of each partition.
+pub(crate) fn records(kafka: &Kafka, topic: &str, mut each: impl FnMut(&BorrowedMessage<'_>)) {
     let mut config = kafka.config.clone();
     config.set("group.id", "test");
     config.set("enable.auto.commit", "false");
@@ -28,10 +38,7 @@ pub(crate) fn values(kafka: &Kafka, topic: &str, mut each: impl FnMut(&[u8], &[u
                 .unwrap_or_else(|| panic!("{topic}[{partition}] ends before {end}"))
                 .unwrap_or_else(|error| panic!("{topic}[{partition}]: {error}"));
             next_offset = record.offset() + 1;
-            each(
-                record.key().unwrap_or_default(),
-                record.payload().unwrap_or_default(),
-            );
+            each(&record);
         }
     }
 }

@@ -37,6 +37,23 @@ impl Connect {
         }
     }
 
+    /// Pauses a connector, or lets it go on: `pause`, `resume`. Its tasks follow a moment later.
+    pub(crate) fn tell(self, name: &str, verb: &str) {
+        let path = format!("/connectors/{name}/{verb}");
+        let (status, body) = self.request("PUT", &path, "");
+        assert_eq!(status, 202, "PUT {path}: {status} {body}");
+    }
+
+    /// `Ok` once every task of the connector is paused.
+    pub(crate) fn paused(self, name: &str) -> Result<(), String> {
+        let (status, body) = self.request("GET", &format!("/connectors/{name}/status"), "");
+        let found = format!("{status} {body}");
+        let answer: Value = serde_json::from_str(&body).map_err(|_| found.clone())?;
+        let tasks = answer["tasks"].as_array().ok_or(found.clone())?;
+        let all = !tasks.is_empty() && tasks.iter().all(|task| task["state"] == "PAUSED");
+        if all { Ok(()) } else { Err(found) }
+    }
+
     /// `Ok` once every task of the connector runs. Panics when one has failed.
     pub(crate) fn running(self, name: &str) -> Result<(), String> {
         let (status, body) = self.request("GET", &format!("/connectors/{name}/status"), "");

@@ -167,8 +167,8 @@ fn members_that_may_lack_have_a_meaning_and_the_others_are_required() {
     // Those that were there from the first format on; everything later may lack.
     let all = [
         "number job incarnation identity fingerprint time offsets markers generations shards_max",
-        "id secret tick_ms cut_ms now_ms role topic partition next_offset end runs ticks file first",
-        "last bytes horizon forgotten spans tables opened_at_ms",
+        "id secret tick_ms cut_ms now_ms role topic partition next_offset end runs ticks file",
+        "first last bytes horizon forgotten spans tables opened_at_ms",
     ]
     .join(" ");
     let all: Vec<&str> = all.split(' ').collect();

@@ -22,8 +22,10 @@ fn full() -> String {
     seen.shown.saved = Some(Saved::default());
     seen.saved_at_ms = Some(7_000);
     seen.sink = Some((SinkState::Running, 5));
-    let mut g1 = ShownGeneration::default();
-    g1.reads_total = Some(30);
+    let mut g1 = ShownGeneration {
+        reads_total: Some(30),
+        ..ShownGeneration::default()
+    };
     g1.counts.read = 10;
     seen.shown.generations.push(g1);
     seen.shown.forgotten_through_ms = Some(0);
@@ -193,6 +195,7 @@ fn the_readme_names_metrics_that_exist() {
         "headwater_target",
         "headwater_applied",
         "headwater_checkpoint",
+        "headwater_generation",
     ];
     let named = metrics_in(README).into_iter();
     for name in named.filter(|name| !tables.contains(name) && *name != "headwater_mark_TABLE") {

@@ -117,69 +117,28 @@ fn an_end_is_of_this_snapshot_or_proves_nothing() {
     let ended = told(Some(100), Some(200));
     use Mode::{Initial, InitialOnly, Other};
     use Proof::{EndNotTold, Finished, NotBegun, NotNewer, Running};
+    let (n, r, f, o) = (&none, &running, &finished, &other);
     for (mode, seen, scan, since, expected) in [
-        (InitialOnly, vec![&none], &nothing, None, NotBegun),
-        (InitialOnly, vec![&none, &running], &begun, Some(1), Running),
-        (
-            InitialOnly,
-            vec![&none, &running, &finished],
-            &nothing,
-            None,
-            Finished,
-        ),
-        (
-            InitialOnly,
-            vec![&none, &finished],
-            &nothing,
-            None,
-            Finished,
-        ),
+        (InitialOnly, vec![n], &nothing, None, NotBegun),
+        (InitialOnly, vec![n, r], &begun, Some(1), Running),
+        (InitialOnly, vec![n, r, f], &nothing, None, Finished),
+        (InitialOnly, vec![n, f], &nothing, None, Finished),
         // Those of an earlier run, until they change.
-        (InitialOnly, vec![&finished], &nothing, Some(1), NotNewer),
-        (
-            InitialOnly,
-            vec![&finished, &finished],
-            &nothing,
-            Some(1),
-            NotNewer,
-        ),
-        (
-            InitialOnly,
-            vec![&finished, &none],
-            &nothing,
-            Some(1),
-            NotBegun,
-        ),
-        (
-            InitialOnly,
-            vec![&finished, &other],
-            &nothing,
-            Some(1),
-            Finished,
-        ),
+        (InitialOnly, vec![f], &nothing, Some(1), NotNewer),
+        (InitialOnly, vec![f, f], &nothing, Some(1), NotNewer),
+        (InitialOnly, vec![f, n], &nothing, Some(1), NotBegun),
+        (InitialOnly, vec![f, o], &nothing, Some(1), Finished),
         // Opened late: STARTED of this generation, and not of one before.
-        (InitialOnly, vec![&finished], &begun, Some(100), Finished),
-        (InitialOnly, vec![&finished], &begun, Some(101), NotNewer),
-        (InitialOnly, vec![&finished], &begun, None, NotNewer),
+        (InitialOnly, vec![f], &begun, Some(100), Finished),
+        (InitialOnly, vec![f], &begun, Some(101), NotNewer),
+        (InitialOnly, vec![f], &begun, None, NotNewer),
         // One that streams changes its offsets anyway.
-        (Initial, vec![&none, &finished], &nothing, None, Finished),
-        (Initial, vec![&other, &finished], &begun, Some(1), NotNewer),
-        (Other, vec![&none, &finished], &begun, Some(1), NotNewer),
-        (Other, vec![&other, &finished], &ended, Some(1), NotNewer),
-        (
-            Other,
-            vec![&other, &running, &finished],
-            &begun,
-            Some(1),
-            EndNotTold,
-        ),
-        (
-            Other,
-            vec![&other, &running, &finished],
-            &ended,
-            Some(1),
-            Finished,
-        ),
+        (Initial, vec![n, f], &nothing, None, Finished),
+        (Initial, vec![o, f], &begun, Some(1), NotNewer),
+        (Other, vec![n, f], &begun, Some(1), NotNewer),
+        (Other, vec![o, f], &ended, Some(1), NotNewer),
+        (Other, vec![o, r, f], &begun, Some(1), EndNotTold),
+        (Other, vec![o, r, f], &ended, Some(1), Finished),
     ] {
         let found = proof(mode, &seen, scan, since);
         assert_eq!(

@@ -144,7 +144,7 @@ proptest! {
             prop_assert!(times(&Event::Completed).contains(&completed_ms));
             prop_assert!(started.iter().all(|started_ms| *started_ms <= completed_ms));
         }
-        for (table, _) in &scan.scanned {
+        for table in scan.scanned.keys() {
             let of_run = shuffled.iter().any(|(event, sent_ms)| {
                 matches!(event, Event::TableScanned { table: other, .. } if other == table)
                     && scan.started_ms.is_none_or(|run| run <= *sent_ms)

@@ -236,12 +236,11 @@ impl Bench {
     }
 
     pub(super) fn reads_of(&self, topic: &str) -> Option<u64> {
-        let all = self.workers.iter().find_map(|worker| {
+        self.workers.iter().find_map(|worker| {
             let counters = worker.counters.borrow();
             let mut all = counters.partitions.values().flatten();
             all.find(|of| &*of.topic == topic).map(|of| of.next_offset)
-        });
-        all
+        })
     }
 
     pub(super) fn counted(&self, generation: u32) -> u64 {

@@ -147,7 +147,7 @@ fn a_manifest_restores_what_commands_had_told() {
     }]);
     names.told(&Command::Close {
         generation: 1,
-        aborted: true,
+        aborted: false,
     });
     assert_eq!(mutations(&names), "g1 g1");
 }

@@ -2,8 +2,8 @@
 //! on it find each other.
 //!
 //! Invariant: tables that are there are used wherever they are; new ones are made only when there
-//! are none in the whole database, but for one that an older version did not have: it is made beside
-//! the others.
+//! are none in the whole database, but for one that an older version did not have: it is made
+//! beside the others.
 //!
 //! It cannot choose when a schema was copied within a database, unless one of the two is on the
 //! search path.

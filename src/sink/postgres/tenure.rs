@@ -404,7 +404,8 @@ pub(super) async fn generations(
         let old = format!("DELETE FROM {table} WHERE identity = $1");
         client.execute(&old, &[&identity]).await?;
         let new = format!(
-            "INSERT INTO {table} (identity, number, id, stage, since_ms) VALUES ($1, $2, $3, $4, $5)"
+            "INSERT INTO {table} (identity, number, id, stage, since_ms) \
+             VALUES ($1, $2, $3, $4, $5)"
         );
         for note in generations {
             let (number, since_ms) = (i64::from(note.number), note.since_ms.map(signed));

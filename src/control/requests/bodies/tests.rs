@@ -85,6 +85,11 @@ fn verbs_ask_for_what_they_say() {
             "{word}"
         );
     }
+}
+
+#[test]
+fn a_promotion_has_an_id_and_what_is_accepted() {
+    let text = |text: &str| text.to_owned();
     let (id, promote) = asked(
         "promote",
         r#"{"id": "x", "by": "me", "accept_ghosts": true}"#,
