@@ -94,6 +94,9 @@ fn the_sample_loads() {
     let properties = config.kafka_properties().expect("no secrets");
     assert_eq!(properties["bootstrap.servers"], "127.0.0.1:9092");
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    let later = format!("{SMALL}[dead_letter]\npath = \"lost\"\n");
+    let notices = parse(&later).expect("loads").notices;
+    assert_eq!(notices, ["not built yet: `dead_letter.path` ignored"]);
     assert!(parse(SMALL).expect("loads").notices.is_empty());
 }
 
