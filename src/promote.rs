@@ -154,7 +154,8 @@ impl Terms {
 
 /// Whether all of them are met.
 pub fn all_met(criteria: &[Criterion]) -> bool {
-    criteria.iter().all(|criterion| criterion.met)
+    // None at all: the job has just gone.
+    !criteria.is_empty() && criteria.iter().all(|criterion| criterion.met)
 }
 
 fn ready(generation: &ShownGeneration) -> Criterion {
