@@ -216,7 +216,7 @@ fn a_job_and_its_last_checkpoint_say_the_same() {
 
 #[test]
 fn a_forgotten_marker_may_have_been_there() {
-    let retention = "keep_markers = \"ttl\"\nttl = \"10s\"\nstart_margin = \"0s\"";
+    let retention = "keep_markers = \"ttl\"\nttl = \"100h\"\nstart_margin = \"0s\"";
     let running = Running::start(retention, 1);
     running.mutations(0);
     running
@@ -226,8 +226,10 @@ fn a_forgotten_marker_may_have_been_there() {
     let key = "{\"name\":\"old\"}";
     let before = running.asked("public.a", key);
     assert_eq!(before.generations[0].outcome, Outcome::DroppedMarker);
-    running.clock.advance(11_000);
-    let passed = running.job.panel.shown().now_ms + 11_000;
+    // Far: the hand moves on while an answer is waited for.
+    let hours_ms = 3_600_000;
+    let passed = running.job.panel.shown().now_ms + 101 * hours_ms;
+    running.clock.advance(102 * hours_ms);
     running.until(|shown| (shown.now_ms > passed && shown.durable_ms > passed).then_some(()));
     let after = running.asked("public.a", key);
     assert_eq!(after.marked, None);
