@@ -81,22 +81,9 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A number with a comma before every third digit.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{GuardSettings, about, grouped, margin_ms};
+    use super::{GuardSettings, about, margin_ms};
     use crate::config::Config;
     use crate::config::choices::SnapshotFrom;
     use std::time::Duration;
@@ -115,18 +102,6 @@ mod tests {
             assert_eq!(about(ms), words);
         }
         assert!(about(u64::MAX).ends_with('h'));
-    }
-
-    #[test]
-    fn numbers_have_groups() {
-        for (number, words) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), words);
-        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 pub mod hook;
 
 use crate::config::choices::{CaughtUp, SourceFinished};
-use crate::generation::Stage;
+use crate::generation::{Stage, finished, live};
 use crate::job::{Shown, ShownGeneration};
 use crate::table::Role;
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl Terms {
             "source_finished",
             self.source_finished.word(),
             actual,
-            strong.is_some_and(|found| found as usize <= self.source_finished as usize),
+            strong.is_some_and(|found| finished::at_least(found, self.source_finished)),
             "wait for stronger evidence, or lower promote.source_finished",
         )
     }
@@ -97,7 +97,7 @@ impl Terms {
             "caught_up",
             self.caught_up.word(),
             actual,
-            strong.is_some_and(|found| found as usize <= self.caught_up as usize),
+            strong.is_some_and(|found| live::at_least(found, self.caught_up)),
             "wait for stronger evidence, or lower promote.caught_up",
         )
     }

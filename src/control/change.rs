@@ -6,6 +6,7 @@
 
 use super::ask::{Answer, Asker, Reply};
 use super::document::Generation;
+use super::explain::encoded;
 use super::requests::{Done, random_id};
 use super::{human, report, verbs};
 use crate::cli::{self, GenerationArgs, GenerationVerb, OpenArgs, Tune, TuneArgs};
@@ -275,17 +276,6 @@ fn report_of(
         report.of_this_run.join(", ")
     ));
     cli::say(&(lines.join("\n") + "\n"))
-}
-
-/// An id in a path. Ids that this program makes need none of it.
-fn encoded(id: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    id.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

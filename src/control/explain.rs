@@ -68,8 +68,8 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A value of a query.
-fn encoded(text: &str) -> String {
+/// A value of a query, or a part of a path.
+pub(super) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -8,13 +8,14 @@
 #[cfg(test)]
 mod tests;
 
+use super::about;
 use super::budget::{Budget, TtlVerdict, check_ttl};
 use super::limit::{Limit, growth_words};
 use super::start::{Verdict, compaction};
-use super::{about, grouped};
 use crate::checkpoint::manifest::GenerationState;
 use crate::generation::Stage;
 use crate::job::Alarm;
+use crate::summary::grouped;
 use crate::table::Role;
 use crate::topic::TopicSettings;
 

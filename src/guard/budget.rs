@@ -14,9 +14,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::{about, grouped};
+use super::about;
 use crate::error::Error;
 use crate::gauges;
+use crate::summary::grouped;
 use serde::{Deserialize, Serialize};
 
 /// Length of a window, in job time during which READs were not held back by a person.

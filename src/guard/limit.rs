@@ -6,9 +6,10 @@
 //! Invariant: [`Limit::StopCleanly`] is final, and no state is left for a lower one within 5 % of
 //! the threshold that it was come into by, so that nothing flaps.
 
-use super::{about, grouped};
+use super::about;
 use crate::error::Error;
 use crate::job::Wait;
+use crate::summary::grouped;
 use std::collections::VecDeque;
 
 /// In hundredths of the limit: come into at, left for a lower one below.
