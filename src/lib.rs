@@ -32,6 +32,7 @@ pub mod gauges;
 pub mod generation;
 pub mod guard;
 pub mod highs;
+mod https;
 pub mod init;
 pub mod job;
 pub mod key;
