@@ -40,6 +40,7 @@ pub mod launch;
 pub mod lease;
 pub mod looks;
 pub mod outcome;
+mod postgres_session;
 pub mod progress;
 pub mod promote;
 pub mod quarantine;
