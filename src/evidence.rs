@@ -21,6 +21,7 @@ pub mod notice;
 pub mod offsets;
 pub mod scan;
 mod sender;
+pub mod slot;
 mod topics;
 mod witness;
 
@@ -131,6 +132,9 @@ pub struct HeartbeatSeen {
 pub struct DatabaseSeen {
     /// Its last answer.
     pub said: database::Said,
+    /// Every transaction that was committed at or before this position is acknowledged by Kafka,
+    /// as the slot of the live connector proves; none as long as it proves nothing.
+    pub proven: Option<u64>,
     /// By how much its clock is ahead of ours, ms.
     pub clock_ahead_ms: i64,
     /// When it last answered; 0 when it never has.
@@ -169,15 +173,12 @@ impl Evidence {
     pub fn live_passed(&self, cutoff: &Cutoff) -> Option<&'static str> {
         let live = self.live.as_ref().map(|live| live.offsets);
         let live = live.unwrap_or_default();
-        let slot = self
-            .database
-            .as_ref()
-            .and_then(|seen| seen.said.slot.as_ref());
+        let slot = self.database.as_ref().and_then(|seen| seen.proven);
         let at_least = |found: Option<u64>| found.zip(cutoff.position).is_some_and(|(f, c)| f >= c);
         if at_least(live.position) {
             return Some("its offset in Kafka Connect is past the position of the cutoff");
         }
-        if at_least(slot.map(|slot| slot.confirmed)) {
+        if at_least(slot) {
             return Some("its replication slot is confirmed past the position of the cutoff");
         }
         let later = live.time_ms.is_some_and(|time_ms| time_ms > cutoff.time_ms);

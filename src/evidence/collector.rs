@@ -6,8 +6,9 @@
 //!
 //! It cannot be asked for more than the last state of each thing: there is no history.
 
-use super::database::Database;
+use super::database::{Database, Said};
 use super::offsets::{self, Mode};
+use super::slot::{Look, Proving, by_hand};
 use super::{DatabaseSeen, Evidence, GenerationSeen, HeartbeatSeen, LiveSeen, NoticesSeen};
 use super::{SnapshotSeen, Watched, topics, wall_ms};
 use crate::config::Config;
@@ -93,6 +94,8 @@ struct Desk {
     watched: WatchedBySerial,
     /// The slot of the live connector, once its configuration is known.
     slot: Option<String>,
+    /// Somebody moves it by hand, so it proves nothing.
+    slot_by_hand: bool,
     evidence: Evidence,
     /// Generations that wait for a cutoff.
     wanted: Vec<String>,
@@ -365,7 +368,10 @@ impl Asker {
         self.modes.insert(name.to_owned(), mode);
         if self.live.as_deref() == Some(name) {
             let slot = config.get("slot.name").unwrap_or("debezium");
-            self.shared.lock().slot = Some(slot.to_owned());
+            let by_hand = by_hand(config.get("lsn.flush.mode"), config.get("flush.lsn.source"));
+            let mut desk = self.shared.lock();
+            desk.slot = Some(slot.to_owned());
+            desk.slot_by_hand = by_hand;
         }
         Ok(mode)
     }
@@ -435,16 +441,22 @@ impl Asker {
 /// The thread that asks the source database.
 fn ask_database(shared: &Shared, mut database: Database) {
     let mut known = 0;
+    let mut proving = Proving::default();
     loop {
-        let (slot, wanted) = {
+        let (slot, by_hand, wanted) = {
             let mut desk = shared.lock();
             if desk.ended {
                 return;
             }
-            (desk.slot.clone(), std::mem::take(&mut desk.wanted))
+            let wanted = std::mem::take(&mut desk.wanted);
+            (desk.slot.clone(), desk.slot_by_hand, wanted)
         };
         let said = database.ask(slot.as_deref());
         let now_ms = wall_ms();
+        let proven = match &said {
+            Ok(said) if !by_hand => prove(&mut proving, said, !wanted.is_empty()),
+            _ => None,
+        };
         shared.tell(|evidence| {
             let seen = evidence.database.get_or_insert_default();
             let mut cutoff = Cutoff {
@@ -461,6 +473,7 @@ fn ask_database(shared: &Shared, mut database: Database) {
                         clock_ahead_ms: said.clock_ms.saturating_sub(now_ms),
                         trouble: said.standby.then(|| standby.to_owned()),
                         asked_ms: now_ms,
+                        proven,
                         said,
                     };
                 }
@@ -472,4 +485,18 @@ fn ask_database(shared: &Shared, mut database: Database) {
         });
         shared.wait_asked(&mut known);
     }
+}
+
+/// What the slot proves. A cutoff that is wanted is what it is to prove next.
+fn prove(proving: &mut Proving, said: &Said, wanted: bool) -> Option<u64> {
+    let position = said.position?;
+    let proven = proving.look(Look {
+        running: &said.running,
+        position,
+        confirmed: said.slot.as_ref().map(|slot| slot.confirmed),
+    });
+    if wanted {
+        proving.next(position);
+    }
+    proven
 }

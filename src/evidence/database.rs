@@ -1,27 +1,40 @@
 //! The source database: its position, and how far the slot of the live connector is.
 //!
 //! Invariant: a position is one that every transaction committed before the question has passed
-//! (the insert position of the log, on a primary), never a smaller one.
+//! (the end of the log, on a primary), never a smaller one. What was running was asked before it.
+//! A smaller one that is still safe, the end of the last commit, PostgreSQL does not tell: the
+//! written log (`pg_current_wal_flush_lsn`) lacks commits that are visible with
+//! `synchronous_commit = off`.
 //!
 //! It blocks some seconds at most and is used off the workers. It cannot speak TLS, and asks
 //! PostgreSQL alone; a standby does not know how far its primary is.
 
+use super::slot::end_of_log;
 use crate::config::secret::Plain;
 use crate::error::Error;
-use crate::sink::postgres::{limits, reason, shown};
+use crate::postgres_session;
+use crate::sink::postgres::{reason, shown};
+use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
+use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
 /// Of a question and of a connect. It is asked again in a second.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
+/// Each transaction with an id holds a lock of it, from before its first record in the log to after
+/// its commit is there; everyone may see them.
+const RUNNING: &str = "
+    SELECT transactionid::text FROM pg_locks
+     WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted";
+
 const NOW: &str = "
     SELECT pg_is_in_recovery(),
            CASE WHEN NOT pg_is_in_recovery()
                 THEN (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::text END,
-           (extract(epoch FROM clock_timestamp()) * 1000)::int8";
+           (extract(epoch FROM clock_timestamp()) * 1000)::int8,
+           current_setting('wal_block_size')::int8,
+           pg_size_bytes(current_setting('wal_segment_size'))";
 
 const SLOTS: &str = "
     SELECT slot_name::text, (confirmed_flush_lsn - '0/0'::pg_lsn)::text, active
@@ -33,6 +46,8 @@ const SLOTS: &str = "
 /// What the database has said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
+    /// Transactions that had an id, just before the position was asked for.
+    pub running: BTreeSet<u32>,
     /// The end of its log, as a number; none on a standby.
     pub position: Option<u64>,
     /// Its clock, ms since 1970.
@@ -71,21 +86,8 @@ impl Database {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Ok(None);
         }
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            Error::usage("source.database cannot be read")
-                .line(format!("found     {}", reason(&error)))
-                .line("expected  postgres://user:password@host:port/database")
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(
-                Error::usage("source.database asks for TLS, which this cannot speak")
-                    .line("Use a private network or a local TLS proxy, and leave sslmode out."),
-            );
-        }
-        limits::put(&mut config, url);
-        config.application_name("headwater/evidence");
-        let built = Builder::new_current_thread().enable_all().build();
-        let runtime = built.map_err(|error| Error::failed("no runtime").line(error))?;
+        let config = postgres_session::config("source.database", url, "headwater/evidence")?;
+        let runtime = postgres_session::runtime()?;
         Ok(Some(Database {
             config,
             runtime,
@@ -137,8 +139,14 @@ impl Database {
 }
 
 async fn answer(client: &Client, slot: Option<&str>) -> Result<Said, tokio_postgres::Error> {
+    let running = client.query(RUNNING, &[]).await?;
+    let running = running
+        .iter()
+        .filter_map(|row| row.get::<_, &str>(0).parse().ok());
     let now = client.query_one(NOW, &[]).await?;
     let position: Option<&str> = now.get(1);
+    let position = position.and_then(|text| text.parse().ok());
+    let size = |column| u64::try_from(now.get::<_, i64>(column)).unwrap_or(0);
     let rows = client.query(SLOTS, &[]).await?;
     let slots = rows.iter().filter_map(|row| {
         let confirmed: &str = row.get(1);
@@ -150,7 +158,8 @@ async fn answer(client: &Client, slot: Option<&str>) -> Result<Said, tokio_postg
     });
     Ok(Said {
         standby: now.get(0),
-        position: position.and_then(|text| text.parse().ok()),
+        running: running.collect(),
+        position: position.map(|insert| end_of_log(insert, size(3), size(4))),
         clock_ms: now.get(2),
         slot: chosen(slots.collect(), slot),
     })

@@ -5,7 +5,6 @@ use super::offsets::{LiveOffsets, Proof, SnapshotOffsets};
 use super::{DatabaseSeen, Evidence, LiveSeen, Watched};
 use crate::config::secret::Secret;
 use crate::connect::{Connect, Offsets};
-use crate::evidence::database::{Said, Slot};
 use crate::generation::{Cutoff, Sources};
 use crate::topic::memory::{MemoryTopics, OwnedRecord};
 use serde_json::Value;
@@ -303,19 +302,13 @@ fn connectors_that_fail_pause_and_finish() {
 
 #[test]
 fn what_passes_a_cutoff() {
-    let evidence = |position, time_ms, confirmed: Option<u64>| Evidence {
+    let evidence = |position, time_ms, proven| Evidence {
         live: Some(LiveSeen {
             offsets: LiveOffsets { position, time_ms },
             ..LiveSeen::default()
         }),
         database: Some(DatabaseSeen {
-            said: Said {
-                slot: confirmed.map(|confirmed| Slot {
-                    confirmed,
-                    ..Slot::default()
-                }),
-                ..Said::default()
-            },
+            proven,
             ..DatabaseSeen::default()
         }),
         ..Evidence::default()

@@ -43,7 +43,7 @@ fn of(evidence: &Evidence, generation: &str) -> Seen {
     let notices = own.and_then(|own| own.notices.as_ref());
     let live = evidence.live.as_ref();
     let database = evidence.database.as_ref();
-    let slot = database.and_then(|seen| seen.said.slot.as_ref());
+    let slot = database.and_then(|seen| seen.proven);
     let committed = live.and_then(|live| live.offsets.position);
     let trouble = |stopped: &Option<String>, trouble: &Option<String>| {
         stopped.clone().or_else(|| trouble.clone())
@@ -55,7 +55,7 @@ fn of(evidence: &Evidence, generation: &str) -> Seen {
         snapshot_trouble: connector.and_then(|of| trouble(&of.stopped, &of.trouble)),
         notices_trouble: notices.and_then(|of| of.trouble.clone()),
         live_trouble: live.and_then(|of| trouble(&of.stopped, &of.trouble)),
-        position: committed.max(slot.map(|slot| slot.confirmed)),
+        position: committed.max(slot),
         committed_ms: live.and_then(|live| live.offsets.time_ms),
         heartbeat_ms: evidence.heartbeat.as_ref().and_then(|seen| seen.sent_ms),
         cutoff: evidence.cutoffs.get(generation).cloned(),

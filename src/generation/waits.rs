@@ -292,9 +292,13 @@ fn live(scene: &Scene<'_>) -> Wait {
         }
         _ => "no record past the cutoff has been seen from the live connector",
     };
-    // A heartbeat has a time, but on an idle source no position.
+    // A heartbeat has a time, but on an idle source the position of the last change: see
+    // `evidence::slot`.
     let idle = match scene.required.1 {
-        CaughtUp::LiveOffsets => "write a row, give the connector a heartbeat.action.query",
+        CaughtUp::LiveOffsets => {
+            "its log goes on, its offset with the next change of a captured table alone. Write a \
+             row of one, give the connector a heartbeat.action.query that does"
+        }
         CaughtUp::Delivered => "write a row of each partition",
         _ => {
             "write a row, give the connector a heartbeat.interval.ms and name its topic in \

@@ -10,6 +10,7 @@ mod free_hosts;
 mod result;
 #[path = "../support/signal.rs"]
 mod signal;
+mod window;
 
 use binary::{Bench, Running};
 

@@ -91,26 +91,44 @@ impl Benchmark {
             (&benchmark.notifications(), 1),
             (&benchmark.heartbeat(), 1),
         ]);
-        benchmark.start_live();
+        benchmark.start_live(&benchmark.live_connector());
         benchmark
     }
 
-    fn start_live(&self) {
+    /// Makes the live connector anew, so that it also confirms where the server's keepalives are:
+    /// its slot then goes on with the log of an idle source. A restart finds the slot ahead of its
+    /// offset, and must be told to go on from there.
+    pub(crate) fn confirm_keepalives(&self) {
+        self.connect.delete(&self.live());
+        wait_until("the replication slot to be free", WAIT_MAX, || {
+            self.slot_active("f")
+        });
+        let mut config = self.live_connector();
+        config["lsn.flush.mode"] = json!("connector_and_driver");
+        config["offset.mismatch.strategy"] = json!("trust_slot");
+        self.start_live(&config);
+    }
+
+    fn start_live(&self, config: &Value) {
         let live = self.live();
-        self.connect.configure(&live, &self.live_connector());
+        self.connect.configure(&live, config);
         wait_until("the live connector's tasks", WAIT_MAX, || {
             self.connect.running(&live)
         });
         wait_until("the replication slot to stream", WAIT_MAX, || {
-            let query = format!(
-                "select active from pg_replication_slots where slot_name = '{}'",
-                self.name
-            );
-            match self.sql(&query).as_str() {
-                "t" => Ok(()),
-                other => Err(format!("active: `{other}`")),
-            }
+            self.slot_active("t")
         });
+    }
+
+    fn slot_active(&self, active: &str) -> Result<(), String> {
+        let query = format!(
+            "select active from pg_replication_slots where slot_name = '{}'",
+            self.name
+        );
+        match self.sql(&query) {
+            found if found == active => Ok(()),
+            other => Err(format!("active: `{other}`")),
+        }
     }
 
     /// Topic of the live connector.

@@ -3,7 +3,8 @@
 //!
 //! Invariant: the snapshot is begun after each job is open, and rows change while it is taken, so
 //! that a READ too few or a stale one is a row that differs. That COMPLETED came first is seen in
-//! the times at which the broker appended the records.
+//! the times at which the broker appended the records. The source is idle behind those changes, and
+//! its log is not: nothing but a keepalive that the slot confirms is past the cutoff.
 //!
 //! `HEADWATER_E2E_TIMES=20` does it so often, each time with new snapshots and jobs.
 
@@ -22,6 +23,8 @@ fn ready_has_all_reads_with_each_kind_of_evidence_although_completed_came_before
     let _alone = alone();
     let times = from_env("HEADWATER_E2E_TIMES", 1).max(1);
     let benchmark = Benchmark::prepare_with(services, "overtaken", ROWS, GREETING);
+    benchmark.confirm_keepalives();
+    benchmark.sql("create table other (id int)");
     let mut overtaken = 0;
     for time in 0..times {
         let begun = Instant::now();
@@ -64,19 +67,11 @@ fn once(benchmark: &Benchmark, time: u64) -> [u64; 2] {
     one.start();
     four.wait_for_first_read();
     change(benchmark);
-    jobs[4].1.wait_for("topic_consumed");
     for (kind, job) in &mut jobs {
-        match kind.as_str() {
-            // Of the others that read this topic each has its end already.
-            "operator_said" => {
-                let said = job.headwater(&["end-snapshot"]);
-                assert!(said.status.success(), "{said:?}");
-            }
-            // The source is idle: nothing else is past the cutoff in its log.
-            "connect_offsets" => {
-                benchmark.sql("update hello set greeting = 'past ' || now() where id = 2");
-            }
-            _ => {}
+        // Of the others that read this topic each has its end already.
+        if kind == "operator_said" {
+            let said = job.headwater(&["end-snapshot"]);
+            assert!(said.status.success(), "{said:?}");
         }
         assert_ready(job, kind);
     }
@@ -107,7 +102,8 @@ fn assert_ready(job: &mut Rebuild, kind: &str) {
     job.assert_equal();
 }
 
-/// In one transaction: rows change, move, go and come; as many are left.
+/// In one transaction: rows change, move, go and come; as many are left. Behind it comes another
+/// one, of a table that the live connector does not capture, so that it never confirms its end.
 fn change(benchmark: &Benchmark) {
     benchmark.sql(
         "begin;
@@ -116,6 +112,7 @@ fn change(benchmark: &Benchmark) {
          delete from hello where id in (select id from gone);
          insert into hello select id + 1000000, 'come' from gone;
          update hello set id = id + 3000000 where id % 401 = 3;
-         commit;",
+         commit;
+         insert into other values (1);",
     );
 }

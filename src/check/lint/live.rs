@@ -4,6 +4,7 @@ use super::Lint;
 use crate::check::finding::Finding;
 use crate::connector::Connector;
 use crate::error::ErrorKind::{Refused, Usage};
+use crate::evidence::slot::by_hand;
 
 pub(super) fn rules(
     connector: &Connector,
@@ -14,6 +15,7 @@ pub(super) fn rules(
     skipped(connector, thing, findings);
     heartbeat(connector, thing, given, findings);
     mode(connector, thing, findings);
+    confirms(connector, thing, findings);
     signals(connector, thing, given, findings);
     if !connector.flag("tombstones.on.delete", true) {
         findings.push(
@@ -101,6 +103,35 @@ fn heartbeat(connector: &Connector, thing: &str, given: &Lint<'_>, findings: &mu
         ),
         Some(_) => {}
     }
+}
+
+/// Who moves the slot, and whether a restart finds it where it was left.
+fn confirms(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {
+    let mode = connector.get("lsn.flush.mode");
+    let strategy = connector.or("offset.mismatch.strategy", "no_validation");
+    let slot_counts = matches!(strategy, "trust_slot" | "trust_greater_lsn");
+    let found = if by_hand(mode, connector.get("flush.lsn.source")) {
+        Finding::warning(
+            thing,
+            "lsn.flush.mode=manual: it does not move its slot",
+            &[
+                "Then the slot proves nothing of it, and holds back the database's log until",
+                "somebody else moves it.",
+            ],
+        )
+    } else if mode == Some("connector_and_driver") && !slot_counts {
+        Finding::warning(
+            thing,
+            format!("lsn.flush.mode=connector_and_driver, offset.mismatch.strategy={strategy}"),
+            &[
+                "On an idle source its slot gets ahead of its offset, and a restart fails:",
+                "\"no longer available on the server\". It needs trust_slot there.",
+            ],
+        )
+    } else {
+        return;
+    };
+    findings.push(found.expected("lsn.flush.mode=connector, and a heartbeat.action.query"));
 }
 
 fn mode(connector: &Connector, thing: &str, findings: &mut Vec<Finding>) {

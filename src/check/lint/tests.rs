@@ -86,7 +86,7 @@ fn the_recipes_with_what_the_job_asks_for_are_good() {
 fn each_setting_of_the_live_connector_is_found() {
     use Level::{Error, Warning};
     type Case<'a> = (&'a [(&'a str, &'a str)], Level, &'a str);
-    let cases: [Case<'_>; 14] = [
+    let cases: [Case<'_>; 17] = [
         (
             &[("skipped.operations", "")],
             Warning,
@@ -103,6 +103,13 @@ fn each_setting_of_the_live_connector_is_found() {
         (&[("snapshot.mode", "initial")], Warning, "emitted in place"),
         (&[("slot.name", "")], Warning, "debezium"),
         (&[("tombstones.on.delete", "false")], Warning, "compaction"),
+        (&[("flush.lsn.source", "false")], Warning, "move its slot"),
+        (&[("lsn.flush.mode", "manual")], Warning, "move its slot"),
+        (
+            &[("lsn.flush.mode", "connector_and_driver")],
+            Warning,
+            "trust_slot",
+        ),
         (
             &[("errors.tolerance", "all")],
             Error,

@@ -125,6 +125,11 @@ fn trouble_of_a_connector_comes_first_and_an_idle_source_has_remedies() {
         idle.command.as_deref(),
         Some("headwater generation accept-lag g1")
     );
+    let mut offsets = live.clone();
+    offsets.required.1 = CaughtUp::LiveOffsets;
+    let idle = words(&offsets);
+    assert!(idle.text.contains("heartbeat.action.query"), "{idle:?}");
+    assert!(idle.text.contains("a captured table"), "{idle:?}");
     live.live_seen = true;
     assert!(words(&live).text.contains("settle"));
     live.troubles.1 = Some("connector app is PAUSED");
