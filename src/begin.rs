@@ -163,7 +163,12 @@ fn given_up(terms: &Terms<'_>, previous: Option<&mut Manifest>, id: &str) -> Res
     let topics = terms.tables.iter().map(|table| table.snapshot.clone());
     let first = (run::FIRST_GENERATION, (0..).zip(topics).collect());
     let wall_ms = u64::try_from(wall_ms()).unwrap_or(0);
-    give_up(previous, id, first, wall_ms)
+    if !give_up(previous, id, first, wall_ms)? {
+        cli::note(&format!(
+            "generation {id} is over: --abort-generation does nothing more"
+        ));
+    }
+    Ok(())
 }
 
 /// What the target has seen of each partition beyond the checkpoint, and the log still holds.
@@ -466,12 +471,16 @@ fn partitions_that_go_on(
 ) -> Result<Vec<PartitionState>, Error> {
     let mut states = Vec::new();
     for topic in topic_names(terms.tables, Role::Mutations) {
-        states.extend(go_on(terms, previous, Role::Mutations, &topic)?);
+        states.extend(go_on(terms, previous, (Role::Mutations, false), &topic)?);
     }
     for (topic, need) in reopen::read_topics(previous, terms.tables) {
-        match (go_on(terms, previous, Role::Snapshot, &topic), need) {
+        let frozen = !matches!(need, Need::Reads { frozen: false, .. });
+        match (
+            go_on(terms, previous, (Role::Snapshot, frozen), &topic),
+            need,
+        ) {
             (Ok(of_topic), _) => states.extend(of_topic),
-            (Err(error), Need::Reads(id)) => return Err(error.line(way_out(&id))),
+            (Err(error), Need::Reads { id, .. }) => return Err(error.line(way_out(&id))),
             // Its generation is ready, and the topic may be gone: nothing in it is needed.
             (Err(error), Need::Late) => {
                 cli::note(&format!("late READs are not looked for: {}", error.text))
@@ -481,11 +490,11 @@ fn partitions_that_go_on(
     Ok(states)
 }
 
-/// The partitions of one topic.
+/// The partitions of one topic; `frozen`: those that it has got since hold late READs only.
 fn go_on(
     terms: &Terms<'_>,
     previous: &Manifest,
-    role: Role,
+    (role, frozen): (Role, bool),
     topic: &str,
 ) -> Result<Vec<PartitionState>, Error> {
     let found = terms.topics.topic_id(topic)?;
@@ -493,8 +502,6 @@ fn go_on(
     same_topic(topic, saved, found.as_deref())?;
     let of_topic: Vec<&PartitionState> = previous.of(role).filter(|of| of.topic == topic).collect();
     let saved: Vec<Assignment> = of_topic.iter().map(|state| assignment(state)).collect();
-    // READs of a partition that has come after the freeze are late.
-    let frozen = !of_topic.is_empty() && of_topic.iter().all(|state| state.end.is_some());
     let ranges = |topic: &str| terms.topics.ranges(topic);
     let all = resumable(role, &saved, terms.accept_partitions, ranges)?;
     let state = |from: Assignment| {

@@ -121,6 +121,8 @@ pub struct HeartbeatSeen {
     /// When the latest one was sent, by the connector's clock. A connector that reads a backlog
     /// sends them too: it shows that it lives, not that it has caught up.
     pub sent_ms: Option<i64>,
+    /// When the earliest one was sent that the topic still holds.
+    pub first_ms: Option<i64>,
     /// When the topic was last read.
     pub read_ms: i64,
     /// What is wrong.

@@ -56,8 +56,12 @@ impl Highs {
     }
 
     fn ask(&self, topics: &dyn Topics) {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = wanted.clone();
+        // Nobody waits for the lock while a broker is asked: worker 0 takes it at each step.
+        let wanted = self
+            .wanted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for topic in wanted {
             if self.forgotten(&topic)
                 && let Ok(settings) = topics.settings(&topic)
@@ -118,7 +122,9 @@ impl Drop for HighsWatch {
 #[cfg(test)]
 mod tests {
     use super::Highs;
+    use crate::error::Error;
     use crate::topic::memory::{MemoryTopics, OwnedRecord};
+    use crate::topic::{Assignment, OffsetRange, Reader, Start, TopicSettings, Topics, Waker};
 
     #[test]
     fn wanted_topics_are_known_and_others_are_not() {
@@ -132,5 +138,42 @@ mod tests {
         let highs_of: Vec<u64> = ranges.iter().map(|range| range.high).collect();
         assert_eq!(highs_of, [0, 1]);
         assert_eq!(highs.of("gone"), None);
+    }
+
+    /// Looks whether somebody could name topics while it answers.
+    struct Slow<'h>(&'h Highs, MemoryTopics);
+
+    impl Topics for Slow<'_> {
+        fn ranges(&self, topic: &str) -> Result<Vec<OffsetRange>, Error> {
+            assert!(self.0.wanted.try_lock().is_ok(), "worker 0 would wait");
+            self.1.ranges(topic)
+        }
+
+        fn partition_count(&self, topic: &str) -> Result<u32, Error> {
+            self.1.partition_count(topic)
+        }
+
+        fn starts(&self, topic: &str, start: Start) -> Result<Vec<u64>, Error> {
+            self.1.starts(topic, start)
+        }
+
+        fn settings(&self, topic: &str) -> Result<Option<TopicSettings>, Error> {
+            assert!(self.0.wanted.try_lock().is_ok(), "worker 0 would wait");
+            self.1.settings(topic)
+        }
+
+        fn reader(&self, of: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {
+            self.1.reader(of, waker)
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_an_answer() {
+        let topics = MemoryTopics::default();
+        topics.create("t", 1);
+        let highs = Highs::default();
+        highs.want(["t".to_owned()]);
+        highs.ask(&Slow(&highs, topics));
+        assert!(highs.of("t").is_some());
     }
 }

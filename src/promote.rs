@@ -86,7 +86,7 @@ impl Terms {
             self.source_finished.word(),
             actual,
             strong.is_some_and(|found| finished::at_least(found, self.source_finished)),
-            "wait for stronger evidence, or lower promote.source_finished",
+            &stronger("source_finished", actual),
         )
     }
 
@@ -98,7 +98,7 @@ impl Terms {
             self.caught_up.word(),
             actual,
             strong.is_some_and(|found| live::at_least(found, self.caught_up)),
-            "wait for stronger evidence, or lower promote.caught_up",
+            &stronger("caught_up", actual),
         )
     }
 
@@ -202,6 +202,17 @@ fn durable(shown: &Shown) -> Criterion {
         }),
         met: saved.is_some(),
         remedy: saved.is_none().then(|| "wait for a checkpoint".to_owned()),
+    }
+}
+
+/// What helps: the evidence of a stage that was reached does not change any more.
+fn stronger(key: &str, found: Option<&str>) -> String {
+    match found {
+        None => "wait for it".to_owned(),
+        Some(found) => format!(
+            "it stands on `{found}` for good: set promote.{key} = \"{found}\" and start the job \
+             again, or take the snapshot again into a new generation"
+        ),
     }
 }
 

@@ -172,6 +172,13 @@ impl Running {
         })
     }
 
+    /// What was asked of READs, once the job shows it.
+    fn until_open(&self) -> (Option<Option<u64>>, Option<u64>) {
+        self.until_stage("g1", Stage::Open);
+        let control = self.job.panel.shown().read_control;
+        (control.per_second_max, control.markers_max)
+    }
+
     fn stop(self) {
         self.job.panel.stop();
         let ended = self.workers.join().expect("no panic");
@@ -419,4 +426,82 @@ fn the_same_request_twice_is_done_once() {
     let again = world.start(2);
     assert_eq!(ask(&again), Ok(first), "after a restart");
     again.stop();
+}
+
+#[test]
+fn a_partition_that_came_before_the_freeze_is_read_although_another_had_its_end() {
+    let world = World::new("");
+    let running = world.start(2);
+    running.until_stage("g1", Stage::Open);
+    world.topics.append("sa", 0, record('r', "a", 0, "first"));
+    world
+        .topics
+        .append("sa", 0, OwnedRecord::end_of_snapshot("g1"));
+    world
+        .topics
+        .append("sa", 1, OwnedRecord::end_of_snapshot("g1"));
+    running.until("the ends", |shown| {
+        (shown.generations.first()?.partitions_at_end.0 == 2).then_some(())
+    });
+    running.stop();
+    world.topics.create("sa", 3);
+    world.topics.append("sa", 2, record('r', "a", 8, "grown"));
+    world
+        .topics
+        .append("sa", 2, OwnedRecord::end_of_snapshot("g1"));
+    world.end("sb", 1, "g1");
+    let again = world.start(2);
+    let ready = again.until_stage("g1", Stage::Ready);
+    assert_eq!(ready.state.late_reads, 0);
+    again.stop();
+    assert_eq!(world.rows("a")[&8], "grown");
+}
+
+#[test]
+fn quiet_is_quiet_after_a_restart_too() {
+    let world =
+        World::new("[source]\nend_settle = \"2s\"\n[promote]\nsource_finished = \"quiet\"\n");
+    let running = world.start(2);
+    world.topics.append("sa", 1, record('r', "a", 0, "first"));
+    running.until("the READ", |shown| {
+        (shown.generations.first()?.counts.read == 1).then_some(())
+    });
+    running.until_stage("g1", Stage::Open);
+    running.stop();
+    let again = world.start(1);
+    let ready = again.until_stage("g1", Stage::Ready);
+    assert_eq!(ready.state.reached[1].evidence.as_deref(), Some("quiet"));
+    again.stop();
+}
+
+#[test]
+fn what_a_person_asked_of_reads_ends_when_the_configuration_says_something_else() {
+    let mut world = World::new("");
+    let running = world.start(2);
+    running.until_stage("g1", Stage::Open);
+    world.done(
+        &running,
+        Body::Reads {
+            paused: None,
+            per_second_max: Some(Some(50)),
+        },
+    );
+    world.done(&running, Body::MarkersMax { markers_max: 7000 });
+    running.stop();
+    let kept = world.start(2);
+    let control = kept.until_open();
+    assert_eq!(control, (Some(Some(50)), Some(7000)));
+    let no_limit = Body::Reads {
+        paused: None,
+        per_second_max: Some(None),
+    };
+    world.done(&kept, no_limit);
+    kept.stop();
+    let kept = world.start(1);
+    assert_eq!(kept.until_open(), (Some(None), Some(7000)));
+    kept.stop();
+    world.more = "[limits]\nreads_per_second_max = 5000\n";
+    let changed = world.start(2);
+    assert_eq!(changed.until_open(), (None, Some(7000)));
+    changed.stop();
 }

@@ -18,17 +18,19 @@ pub fn way_out(id: &str) -> String {
     )
 }
 
-/// Takes generation `id` for aborted at `wall_ms`. `first` is the id that a first start opens, for
+/// Takes generation `id` for aborted at `wall_ms`; `false` when it is over already, as with a flag
+/// that was left in a unit file. `first` is the id that a first start opens, for
 /// `tables`: a job that ended before that was durable has nothing else to give up.
 ///
 /// # Errors
-/// Usage, when there is no such generation or it is over; those that can be given up are named.
+/// Usage, when there is no such generation; those that can be given up are named. Refused, when it is
+/// promoted: its target is in use.
 pub fn give_up(
     manifest: &mut Manifest,
     id: &str,
     (first, topics): (&str, BTreeMap<u16, String>),
     wall_ms: u64,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     if manifest.generations.is_empty() && id == first {
         manifest.generations.push(GenerationState {
             number: 1,
@@ -53,7 +55,13 @@ pub fn give_up(
     let tick_ms = manifest.time.now_ms;
     let found = manifest.generations.iter_mut().find(|of| of.id == id);
     match found {
-        Some(of) if !of.stage.is_over() => {
+        Some(of) if of.stage.is_over() => Ok(false),
+        Some(of) if of.stage == Stage::Promoted => Err(Error::refused(format!(
+            "generation {id} is promoted: its target is in use"
+        ))
+        .line("Start without `--abort-generation`, and take that back first:")
+        .line(format!("headwater generation demote {id}"))),
+        Some(of) => {
             of.stage = Stage::Aborted;
             of.reached.push(Reached {
                 stage: Stage::Aborted,
@@ -62,15 +70,12 @@ pub fn give_up(
                 evidence: Some("given up at a start (--abort-generation)".to_owned()),
                 not_proven: None,
             });
-            Ok(())
+            Ok(true)
         }
-        found => {
-            let found = found.map_or("no such generation", |of| of.stage.word());
-            Err(Error::usage(format!("generation {id} cannot be given up"))
-                .line(format!("found     {found}"))
-                .line(format!("expected  one that is not over: {known}"))
-                .line("Start without `--abort-generation`."))
-        }
+        None => Err(Error::usage(format!("generation {id} cannot be given up"))
+            .line("found     no such generation")
+            .line(format!("expected  one that is not over: {known}"))
+            .line("Start without `--abort-generation`.")),
     }
 }
 
@@ -94,10 +99,14 @@ mod tests {
             saved.generations[0].stage = stage;
             let id = saved.generations[0].id.clone();
             let given = give_up(&mut saved, &id, first(), 9);
-            assert_eq!(given.is_ok(), !stage.is_over(), "{stage:?}");
+            if stage == Stage::Promoted {
+                let text = given.expect_err("in use").text;
+                assert!(text.contains("generation demote"), "{text}");
+                continue;
+            }
+            assert_eq!(given.expect("known"), !stage.is_over(), "{stage:?}");
             if stage.is_over() {
-                let text = given.expect_err("over").text;
-                assert!(text.contains(stage.word()), "{text}");
+                assert_eq!(saved.generations[0].stage, stage);
                 continue;
             }
             let of = &saved.generations[0];

@@ -16,6 +16,8 @@
 //!
 //! It cannot tell an older, intact manifest from the newest: the chain does.
 
+mod rate;
+
 use crate::evidence::offsets::Before;
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
@@ -201,11 +203,11 @@ pub struct ReadControl {
     /// Whether none are.
     pub paused: bool,
     /// READs a second of the whole job, where a person has set it: `Some(None)` is no limit.
-    #[serde(default)]
+    #[serde(default, with = "rate")]
     pub per_second_max: Option<Option<u64>>,
     /// The rate of the configuration when a person set another: that one counts until the
     /// configuration says something else.
-    #[serde(default)]
+    #[serde(default, with = "rate")]
     pub per_second_configured: Option<Option<u64>>,
     /// The marker limit, where a person has set it.
     #[serde(default)]

@@ -8,6 +8,7 @@
 
 use super::manifest::{GenerationState, Manifest, PartitionState};
 use crate::generation::Stage;
+use crate::generation::step::progress;
 use crate::job::topic_names;
 use crate::run::FIRST_GENERATION;
 use crate::table::{Role, Table};
@@ -19,15 +20,23 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Need {
     /// Only late READs are looked for: its generation is ready, or promoted.
     Late,
-    /// READs that are missing would be missing in the target; the id of the generation.
-    Reads(String),
+    /// READs that are missing would be missing in the target.
+    Reads {
+        /// The id of the generation.
+        id: String,
+        /// Its ends are frozen. One partition's end-of-snapshot record is no freeze.
+        frozen: bool,
+    },
 }
 
 /// Whether topics of a generation are read, and why; none when they are not.
 fn need(generation: &GenerationState) -> Option<Need> {
     match generation.stage {
         Stage::Ready | Stage::Promoted => Some(Need::Late),
-        stage if stage.takes_reads() => Some(Need::Reads(generation.id.clone())),
+        stage if stage.takes_reads() => Some(Need::Reads {
+            id: generation.id.clone(),
+            frozen: progress(generation) >= Stage::SourceFinished,
+        }),
         _ => None,
     }
 }
@@ -36,7 +45,10 @@ fn need(generation: &GenerationState) -> Option<Need> {
 pub fn read_topics(manifest: &Manifest, tables: &[Table]) -> BTreeMap<String, Need> {
     if manifest.generations.is_empty() {
         let names = topic_names(tables, Role::Snapshot).into_iter();
-        let first = || Need::Reads(FIRST_GENERATION.to_owned());
+        let first = || Need::Reads {
+            id: FIRST_GENERATION.to_owned(),
+            frozen: false,
+        };
         return names.map(|name| (name, first())).collect();
     }
     let owners = owners(manifest, tables);

@@ -170,6 +170,15 @@ async fn begun(shared: &Shared, wish: &Wish) -> Result<Result<Answer, Vec<Criter
     };
     let generation = shared.generation(&wish.generation).ok_or_else(lost)?;
     let promotion = generation.state.promotion.clone().ok_or_else(lost)?;
+    if promotion.done_ms.is_some() || promotion.demoted.is_some() {
+        // The begin was answered from memory: its promotion has ended since.
+        let text = format!(
+            "this request was done before, as promotion {}, which has ended since; to promote \
+             again, ask with another request id",
+            promotion.id
+        );
+        return Err(Refused::new(StatusCode::CONFLICT, text));
+    }
     // The begin took a checkpoint's time.
     let criteria = shared.criteria(&generation, &wish.accepted);
     let ended = match all_met(&criteria) {

@@ -304,6 +304,7 @@ impl Coordinator {
                 if let Some(begun) = begun.filter(|begun| begun.demoted.is_none()) {
                     if begun.done_ms.is_none() {
                         // It was judged by what is accepted now.
+                        begun.hook = None;
                         begun.by.clone_from(by);
                         begun.accepted.clone_from(accepted);
                     }

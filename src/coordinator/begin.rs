@@ -58,7 +58,9 @@ impl Coordinator {
             generation_id: job.generation_id.clone(),
             requests: Requests::new(base.map_or_else(Vec::new, |base| base.requests.clone())),
             questions: Questions::new(Arc::clone(&job.topics), Arc::clone(&job.panel)),
-            read_control: base.map_or_else(ReadControl::default, |base| base.read_control.clone()),
+            read_control: base.map_or_else(ReadControl::default, |base| {
+                still_asked(&base.read_control, &job.settings)
+            }),
             held_for_markers: false,
             retention: base.map_or_else(RetentionState::default, |base| base.retention.clone()),
             wall_known: base.map_or_else(Vec::new, |base| base.time.wall.clone()),
@@ -147,15 +149,28 @@ impl Coordinator {
     }
 }
 
+/// What persons have asked of READs, as long as the configuration says what it said then.
+fn still_asked(asked: &ReadControl, settings: &Settings) -> ReadControl {
+    let mut control = asked.clone();
+    if control.per_second_configured != Some(settings.reads_per_second_max) {
+        (control.per_second_max, control.per_second_configured) = (None, None);
+    }
+    if control.markers_max_configured != Some(settings.guard.markers_max) {
+        (control.markers_max, control.markers_max_configured) = (None, None);
+    }
+    control
+}
+
 /// What was told outside before this is of another snapshot, ms since 1970. A first generation may
 /// be of a snapshot that was begun before the job was: its earliest READ tells.
 fn since_ms(state: &GenerationState, settings: &Settings) -> i64 {
     let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+    let skew_ms = signed(settings.readiness.clock_skew_max_ms);
     if let Some((began_ms, _)) = &state.began {
-        return *began_ms;
+        return began_ms.saturating_sub(skew_ms);
     }
     let opened_ms = state.reached.first().map_or(0, |first| first.at_ms);
-    let opened_ms = signed(opened_ms).saturating_sub(signed(settings.readiness.clock_skew_max_ms));
+    let opened_ms = signed(opened_ms).saturating_sub(skew_ms);
     let read_ms = earliest_read_ms(&state.reads);
     let read_ms = read_ms.map(|ms| ms.saturating_sub(signed(settings.start_margin_ms)));
     read_ms.map_or(opened_ms, |ms| ms.min(opened_ms))

@@ -124,7 +124,7 @@ impl Coordinator {
             margin_ms: self.settings.start_margin_ms,
             replica_lag_ms: self.settings.guard.replica_lag_ms.unwrap_or(0),
             clock_skew_ms: self.settings.readiness.clock_skew_max_ms,
-            connector_seen_ms: None,
+            connector_seen_ms: of.seen.heartbeat_first_ms,
             finished: progress(&of.state) >= Stage::TopicConsumed,
         };
         judge_start(&starts, &asked)
@@ -132,10 +132,8 @@ impl Coordinator {
 
     /// The marker limit, as a person or the configuration has it.
     fn markers_max(&self) -> u64 {
-        let configured = self.settings.guard.markers_max;
         let set = self.read_control.markers_max;
-        set.filter(|_| self.read_control.markers_max_configured == Some(configured))
-            .unwrap_or(configured)
+        set.unwrap_or(self.settings.guard.markers_max)
     }
 
     fn limit_markers(&mut self, counts: &Counts, now_ms: u64, commands: &mut Vec<Command>) {
@@ -274,10 +272,18 @@ impl Coordinator {
             let behind = lag.records.is_some_and(|records| records > 0);
             let next_record_ms = match lag.role {
                 Role::Mutations => {
+                    // One that is idle and read to its end has nothing that could be deleted.
+                    let unread = |partition: &u32| {
+                        let place = (lag.role, lag.topic.clone(), *partition);
+                        let next = counts.next_offsets.get(&place).copied().unwrap_or(0);
+                        let ranges = highs.of(&lag.topic).unwrap_or_default();
+                        let range = ranges.get(*partition as usize);
+                        range.is_some_and(|range| range.high > next)
+                    };
                     let of = counts
                         .live
                         .iter()
-                        .filter(|((topic, _), _)| *topic == lag.topic);
+                        .filter(|((topic, partition), _)| *topic == lag.topic && unread(partition));
                     of.map(|(_, (_, last_ms))| *last_ms).min()
                 }
                 Role::Snapshot => {

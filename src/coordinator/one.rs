@@ -164,7 +164,8 @@ impl One {
         let idle = moment
             .idle_ms
             .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);
-        let told = self.state.scan.completed_ms.is_some() || self.counts.read > 0;
+        let read = self.counts.read > 0 || !self.state.reads.is_empty();
+        let told = read || self.state.scan.completed_of_ours();
         let settled = told && quiet_for_ms >= moment.readiness.end_settle_ms;
         let mut topics = self.state.topics.values();
         let notified = self.state.sources.notifications.as_ref();

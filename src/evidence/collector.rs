@@ -402,6 +402,7 @@ impl Asker {
     fn ask_snapshot(&mut self, generation: &str, serial: u64, watched: &Watched, name: &str) {
         // What was told before the offsets are asked for: they must not be older.
         let scan = self.shared.scan(generation);
+        let scan = scan.trusted().cloned().unwrap_or_default();
         let asked = self.ask(name);
         let mode = self.mode(name);
         let (since_ms, skew_ms) = (watched.since_ms, self.shared.skew_ms);

@@ -8,7 +8,7 @@
 //! is not heard until that clock has caught up, so that nothing counts as completed too early.
 
 use super::notice::{Event, Notice};
-use super::sender::{Whose, whose};
+use super::sender::{Whose, names, whose};
 use crate::generation::{Scan, Scanned};
 
 /// What became of a notification.
@@ -88,6 +88,8 @@ fn ours(scan: &mut Scan, notice: &Notice, topics: &[String]) -> bool {
     }
     if scan.connector.is_none() {
         scan.connector.clone_from(&notice.connector);
+        let name = notice.connector.as_deref();
+        scan.connector_named = name.is_some_and(|name| names(name, topics));
     }
     true
 }

@@ -4,8 +4,10 @@
 //! `connector_name` is the `topic.prefix`, with which the names of its topics begin (Debezium,
 //! "Topic names"), unless a transform routes them elsewhere.
 //!
-//! Invariant: two connectors are never taken for one; where names do not tell them apart, neither's
-//! notifications are evidence.
+//! Invariant: two prefixes are never taken for one; where they do not tell whose a notification is,
+//! neither's are evidence.
+//!
+//! It cannot tell apart two connectors of one prefix: `check` refuses them in one topic.
 
 /// Whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +31,22 @@ pub(super) fn whose(known: Option<&str>, new: Option<&str>, topics: &[String]) -
     if known == new {
         return Whose::Ours;
     }
-    let named = |name: &str| {
-        let of = |topic: &String| {
-            topic
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        topics.iter().any(of)
-    };
+    let named = |name: &str| names(name, topics);
     match (named(known), named(new)) {
         (false, true) => Whose::OursAlone,
         (true, false) => Whose::Others,
         (true, true) | (false, false) => Whose::Unknown,
     }
+}
+
+/// Whether the topics of a connector with this `topic.prefix` are among them.
+pub(super) fn names(prefix: &str, topics: &[String]) -> bool {
+    let of = |topic: &String| {
+        topic
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
+    topics.iter().any(of)
 }
 
 #[cfg(test)]

@@ -235,6 +235,7 @@ impl Found {
             (Found::Heartbeat(sent_ms), _) => {
                 let seen = evidence.heartbeat.get_or_insert_default();
                 seen.sent_ms = seen.sent_ms.max(Some(sent_ms));
+                seen.first_ms = Some(seen.first_ms.map_or(sent_ms, |first| first.min(sent_ms)));
             }
             (Found::Notice(notice, sent_ms, place), Whose::Generation(generation, serial)) => {
                 let Some(seen) = notices(evidence, generation, *serial) else {

@@ -58,6 +58,7 @@ fn of(evidence: &Evidence, generation: &str) -> Seen {
         position: committed.max(slot),
         committed_ms: live.and_then(|live| live.offsets.time_ms),
         heartbeat_ms: evidence.heartbeat.as_ref().and_then(|seen| seen.sent_ms),
+        heartbeat_first_ms: evidence.heartbeat.as_ref().and_then(|seen| seen.first_ms),
         cutoff: evidence.cutoffs.get(generation).cloned(),
     }
 }

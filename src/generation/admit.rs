@@ -77,8 +77,15 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
         Body::Abort { generation, .. } => {
             let state = now.find(generation)?;
             let promotion = state.promotion.as_ref();
-            if promotion.is_some_and(|of| of.done_ms.is_none() && of.demoted.is_none()) {
-                return conflict(format!("a promotion of {generation} is under way"));
+            // One whose hook has ended badly is under way no more.
+            let under_way =
+                |of: &Promotion| of.done_ms.is_none() && of.demoted.is_none() && of.hook.is_none();
+            if promotion.is_some_and(under_way) {
+                return conflict(format!(
+                    "a promotion of {generation} is under way, or its hook was interrupted: run it \
+                     to its end with `headwater generation promote {generation}`, or stop the job \
+                     and give the generation up with `headwater run --abort-generation {generation}`"
+                ));
             }
             match state.stage {
                 Stage::Promoted => conflict(format!(
@@ -235,9 +242,17 @@ pub fn opened_at(open: &Open, now: &Now<'_>) -> (u64, i64) {
 /// The last known tick at or before a wall time; 0 before the first.
 pub fn tick_of(wall_ms: i64, wall: &[(u64, u64)]) -> u64 {
     let wall_ms = u64::try_from(wall_ms).unwrap_or(0);
-    let before = wall.iter().rev().find(|(_, at)| *at <= wall_ms);
-    // From there on both clocks go on alike, or the job was down: never later than it was.
-    before.map_or(0, |(tick, _)| *tick)
+    // Between two entries both clocks go on alike, or the job was down, or the wall clock was set: a
+    // time that it has shown twice is the first, so that a window never begins too late.
+    let shown = |(index, (tick, at)): &(usize, &(u64, u64))| {
+        let next = wall.get(index + 1);
+        let before = |(next_tick, next_at): &(u64, u64)| {
+            wall_ms < *next_at || wall_ms - at < next_tick.saturating_sub(*tick)
+        };
+        *at <= wall_ms && next.is_none_or(before)
+    };
+    let found = wall.iter().enumerate().find(shown);
+    found.map_or(0, |(_, (tick, _))| *tick)
 }
 
 /// About which wall time a tick was, ms since 1970.

@@ -61,7 +61,8 @@ pub fn at_least(found: SourceFinished, required: SourceFinished) -> bool {
 pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<SourceFinished> {
     let completed = snapshot
         .scan
-        .is_some_and(|scan| scan.completed_ms.is_some() && scan.other_connector.is_none());
+        .and_then(Scan::trusted)
+        .is_some_and(|scan| scan.completed_ms.is_some());
     // Offsets can look finished before the first READ.
     let any = !snapshot.reads.is_empty() || (completed && total(snapshot) == Some(0));
     let last = latest_run(snapshot).is_some_and(|run| run.iter().any(|seen| seen.last_marker));
@@ -190,7 +191,8 @@ pub fn count(snapshot: &Snapshot<'_>) -> Count {
 
 /// READs that the snapshot has in all, as its connector says.
 pub fn total(snapshot: &Snapshot<'_>) -> Option<u64> {
-    let scan = snapshot.scan.filter(|scan| scan.completed_ms.is_some())?;
+    let scan = snapshot.scan.and_then(Scan::trusted);
+    let scan = scan.filter(|scan| scan.completed_ms.is_some())?;
     Some(scan.scanned.values().map(|of| of.rows).sum())
 }
 

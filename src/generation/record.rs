@@ -85,9 +85,34 @@ pub struct Scan {
     /// Whose notifications these are: the `topic.prefix` of a connector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
+    /// That prefix begins the name of a snapshot topic of the generation.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub connector_named: bool,
     /// Another connector sends into the same topic, and may be meant as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_connector: Option<String>,
+}
+
+impl Scan {
+    /// What counts as evidence: nothing, when another connector may be meant.
+    pub fn trusted(&self) -> Option<&Scan> {
+        self.other_connector.is_none().then_some(self)
+    }
+
+    /// COMPLETED came, and surely from the connector of this generation: where no READ has come,
+    /// it may be of a live connector that shares the topic.
+    pub fn completed_of_ours(&self) -> bool {
+        let trusted = self.trusted();
+        trusted.is_some_and(|scan| scan.completed_ms.is_some() && scan.connector_named)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A table was scanned.

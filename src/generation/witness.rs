@@ -24,6 +24,8 @@ pub struct Seen {
     pub committed_ms: Option<i64>,
     /// Source time of the latest heartbeat, ms since 1970.
     pub heartbeat_ms: Option<i64>,
+    /// Source time of the earliest heartbeat that its topic holds, ms since 1970.
+    pub heartbeat_first_ms: Option<i64>,
     /// The cutoff that was wanted, once it is known.
     pub cutoff: Option<Cutoff>,
 }

@@ -78,7 +78,7 @@ pub struct Asked {
     pub replica_lag_ms: u64,
     /// How far our clock and that of the source may be apart.
     pub clock_skew_ms: u64,
-    /// The earliest heartbeat or notification of the live connector.
+    /// The earliest heartbeat of the live connector, by its clock.
     pub connector_seen_ms: Option<i64>,
     /// No more will be read for this verdict: what is not known now stays unknown.
     pub finished: bool,
@@ -185,14 +185,15 @@ fn existed(
     let written = of_topic
         .clone()
         .any(|other| other.first_ms.is_some_and(|ms| ms < before_ms));
-    let seen = asked.connector_seen_ms.is_some_and(|ms| ms < before_ms);
+    let by_its_clock = before_ms.saturating_sub(signed(asked.clock_skew_ms));
+    let seen = asked.connector_seen_ms.is_some_and(|ms| ms < by_its_clock);
     if written || seen {
         return Verdict::Proven;
     }
     Verdict::NotProven(format!(
         "nothing in {} is older than the snapshot ({}), so it is not proven that its connector \
          existed before that: a change between the snapshot's start and the connector's would be \
-         missing. A heartbeat, a notification or a record older than the snapshot proves it",
+         missing. A heartbeat (`source.heartbeat`) or a record older than the snapshot proves it",
         start.topic,
         print_instant(read_ms)
     ))

@@ -32,7 +32,7 @@ fn goes_on(bench: &Bench) {
     bench.run(&["run", "--once"]).with(3);
     let rows = [(1, "one"), (2, "two"), (3, "three")].map(|(id, g)| (id, g.to_owned()));
     assert_eq!(bench.rows(), rows.into());
-    bench.run(&GIVE_UP).with(2).says(&["aborted"]);
+    bench.run(&GIVE_UP).with(3).says(&["g1 is over"]);
 }
 
 #[test]

@@ -52,7 +52,10 @@ fn saved(generations: Vec<GenerationState>, topics: &[(&str, Option<u64>)]) -> M
 }
 
 fn reads(id: &str) -> Need {
-    Need::Reads(id.to_owned())
+    Need::Reads {
+        id: id.to_owned(),
+        frozen: false,
+    }
 }
 
 /// Commands as words: generation, what, and tables, topics or ends.

@@ -211,7 +211,18 @@ fn requests_about_a_generation_fit_its_stage() {
         done_ms: Some(1),
         ..Promotion::default()
     });
+    let promoting = |hook: Option<&str>| {
+        let mut promoting = generation("g1", Stage::Ready);
+        promoting.promotion = Some(Promotion {
+            hook: hook.map(str::to_owned),
+            ..Promotion::default()
+        });
+        promoting
+    };
+    let (interrupted, failed) = (promoting(None), promoting(Some("exit 1")));
     for (body, state, word) in [
+        (abort.clone(), &interrupted, "--abort-generation"),
+        (abort.clone(), &failed, ""),
         (finish(Vec::new()), &open, ""),
         (finish(all.clone()), &open, ""),
         (finish(all[..2].to_vec()), &open, "snap.b[0]"),
@@ -248,4 +259,16 @@ fn a_ttl_needs_the_ttl_policy_and_the_budget() {
     assert!(refused(&ttl, &g1, with(Some(6_000))).contains("budget"));
     assert_eq!(judged(&ttl, &g1, with(Some(5_000))), Ok(()));
     assert_eq!(judged(&ttl, &g1, with(None)), Ok(()));
+}
+
+#[test]
+fn a_time_that_a_clock_showed_twice_is_the_first() {
+    let minute = 60_000;
+    // Set back by an hour at tick 60 min.
+    let wall =
+        [(0, 600), (60, 660), (61, 601), (120, 660)].map(|(tick, at)| (tick * minute, at * minute));
+    for (at, tick) in [(599, 0), (600, 0), (630, 0), (660, 60), (700, 120)] {
+        let minutes = i64::try_from(at * minute).expect("small");
+        assert_eq!(tick_of(minutes, &wall), tick * minute, "{at}");
+    }
 }
