@@ -43,7 +43,12 @@ impl Coordinator {
                     at_ms: wall_ms,
                     ends: ends.clone(),
                 });
-                done(generation, "the snapshot is taken for complete".to_owned())
+                done(
+                    generation,
+                    "the snapshot is taken for complete; that stands on `operator_said`, which \
+                     `promote.source_finished` must admit"
+                        .to_owned(),
+                )
             }
             Body::Abort { generation, reason } => {
                 let of = self.generation_mut(generation)?;
@@ -74,7 +79,8 @@ impl Coordinator {
                 of.state.accepted.push("lag".to_owned());
                 done(
                     generation,
-                    "nothing proves that the live connector has passed the cutoff; accepted"
+                    "nothing proves that the live connector has passed the cutoff; accepted, but \
+                     only `promote.caught_up = \"unproven\"` promotes what stands on that"
                         .to_owned(),
                 )
             }

@@ -124,6 +124,21 @@ fn private_topics(
             );
         }
     }
+    if let (Some(one), Some(other)) = (live.notification_topic(), snapshot.notification_topic())
+        && live.prefix() == snapshot.prefix()
+        && one == other
+    {
+        let found = format!(
+            "both send notifications to {}, as `{}`",
+            one.name,
+            live.prefix()
+        );
+        findings.push(
+            Finding::bad(Refused, thing, found)
+                .expected("a topic of notifications for each, or a topic.prefix for each")
+                .to_do("What the live connector tells would be taken for this snapshot's end."),
+        );
+    }
     let tagged = live.get("custom.metric.tags") != snapshot.get("custom.metric.tags");
     if live.prefix() == snapshot.prefix() && !tagged {
         findings.push(

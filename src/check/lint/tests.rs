@@ -318,6 +318,15 @@ fn one_prefix_needs_a_router_and_a_tag() {
         Level::Warning,
         "111 s",
     );
+    let told = [
+        ("notification.enabled.channels", "sink"),
+        ("notification.sink.topic.name", "snap_g1.notifications"),
+    ];
+    only(
+        &[live(&told), routed(&[])],
+        Level::Error,
+        "both send notifications",
+    );
     let all = found(&[live(&[]), routed(&[("transforms", "")])]);
     let both = |one: &(Level, String)| one.0 == Level::Error && one.1.contains("both write to");
     assert!(all.iter().any(both), "{all:#?}");

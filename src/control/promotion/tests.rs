@@ -2,7 +2,7 @@
 
 use crate::control::testing::Plane;
 use crate::control::view::Facts;
-use crate::generation::Body;
+use crate::generation::{Body, Stage};
 use crate::promote::hook::Hook;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -124,6 +124,24 @@ fn after_a_crash_between_begin_and_end_the_same_call_goes_on() {
     let (code, said) = plane.ask("POST", PROMOTE, ME, "k");
     assert_eq!(code, 200, "{said}");
     assert_eq!(runs(dir.path()), ["p7"]);
+}
+
+#[test]
+fn a_request_that_comes_again_after_a_demote_runs_no_hook() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let plane = plane(dir.path(), "true");
+    assert_eq!(plane.ask("POST", PROMOTE, ME, "k").0, 200);
+    plane.change(|shown| {
+        let state = &mut shown.generations[0].state;
+        state.stage = Stage::Ready;
+        let promotion = state.promotion.as_mut().expect("it was promoted");
+        promotion.demoted = Some((1, "me".to_owned(), "slow".to_owned()));
+    });
+    let (code, said) = plane.ask("POST", PROMOTE, ME, "k");
+    assert_eq!(code, 409, "{said}");
+    let why = said["error"].as_str().expect("why");
+    assert!(why.contains("another request id"), "{why}");
+    assert_eq!(runs(dir.path()).len(), 1);
 }
 
 #[test]
