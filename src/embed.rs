@@ -56,7 +56,8 @@ impl Embedded {
         }
     }
 
-    /// Reads these topics; the names in `[[table]]` are then names of theirs.
+    /// Reads these topics; the names in `[[table]]`, and those of notifications and heartbeats in
+    /// `[source]`, are then names of theirs.
     #[must_use]
     pub fn topics(mut self, topics: impl Topics + 'static) -> Self {
         self.topics = Some(Arc::new(topics));
@@ -145,7 +146,10 @@ impl Embedded {
         let begun = begin::lead(&terms)?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
-        if self.topics.is_some() && config.promote.caught_up.is_none() {
+        let source = &config.source;
+        let told = source.connect.is_some() || source.heartbeat.is_some();
+        let told = told || source.database.is_some();
+        if self.topics.is_some() && config.promote.caught_up.is_none() && !told {
             // Nothing is known of what writes to topics that were handed in.
             settings.readiness.caught_up = CaughtUp::Unproven;
         }
@@ -156,7 +160,7 @@ impl Embedded {
             settings,
             keeps: self.keeps,
             sources: settings::sources(&config),
-            witness: None,
+            witness: settings::witness(&config, &topics)?,
             highs: None,
         };
         let from = GoesOn {

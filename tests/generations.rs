@@ -420,3 +420,44 @@ fn the_same_request_twice_is_done_once() {
     assert_eq!(ask(&again), Ok(first), "after a restart");
     again.stop();
 }
+
+/// Notifications on a topic that was handed in are evidence like those of a broker.
+#[test]
+fn notifications_on_topics_that_were_handed_in_tell_the_end() {
+    let world = World::new("[source]\nnotifications = \"told\"\n");
+    world.topics.create("told", 1);
+    let running = world.start(2);
+    let tell = |event: &str, more: &str| {
+        let text = format!(
+            "{{\"type\":\"{event}\",\"aggregate_type\":\"Initial Snapshot\",\"timestamp\":{},\
+             \"additional_data\":{{{more}}}}}",
+            now_ms()
+        );
+        let record = OwnedRecord::new(None, Some(&text));
+        world.topics.append("told", 0, record);
+    };
+    let scanned = |table: &str, rows: u64| {
+        let more = format!(
+            "\"scanned_collection\":\"public.{table}\",\"total_rows_scanned\":\"{rows}\",\
+             \"status\":\"SUCCEEDED\""
+        );
+        tell("TABLE_SCAN_COMPLETED", &more);
+    };
+    tell("STARTED", "");
+    scanned("a", 2);
+    scanned("b", 1);
+    // It overtakes its READs.
+    tell("COMPLETED", "");
+    let waits = running.until("the count", |shown| {
+        let wait = shown.generations.first()?.waits.clone()?;
+        wait.text.contains("has scanned 3 rows").then_some(wait)
+    });
+    assert!(!waits.person, "{waits:?}");
+    world.topics.append("sa", 0, record('r', "a", 1, "first"));
+    world.topics.append("sa", 1, record('r', "a", 2, "first"));
+    world.topics.append("sb", 0, record('r', "b", 1, "first"));
+    let ready = running.until_stage("g1", Stage::Ready);
+    assert_eq!(ready.state.evidence.as_deref(), Some("counted"));
+    running.stop();
+    assert_eq!((world.rows("a").len(), world.rows("b").len()), (2, 1));
+}

@@ -164,7 +164,9 @@ impl One {
         let idle = moment
             .idle_ms
             .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);
-        let told = self.state.scan.completed_ms.is_some() || self.counts.read > 0;
+        // READs of runs before count too: a snapshot that was read before a restart brings no more.
+        let any = self.counts.read > 0 || !self.state.reads.is_empty();
+        let told = self.state.scan.completed_ms.is_some() || any;
         let settled = told && quiet_for_ms >= moment.readiness.end_settle_ms;
         let mut topics = self.state.topics.values();
         let notified = self.state.sources.notifications.as_ref();
