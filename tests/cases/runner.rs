@@ -63,7 +63,7 @@ struct Player {
     topics: MemoryTopics,
     notices: Option<Notices>,
     partitions: [usize; 2],
-    /// Offsets below a high watermark whose records come at a later step, by topic and partition.
+    /// Offsets below the end of a log whose records come at a later step, by topic and partition.
     awaited: BTreeMap<(String, usize), BTreeSet<u64>>,
     /// Time as it passes outside, also while the job is down.
     clock: Arc<ManualClock>,

@@ -42,15 +42,15 @@ fn rows_that_are_told_and_do_not_come_are_waited_for() {
     check(&case).expect("a READ is missing");
 }
 
-/// B37: between COMPLETED and the last READ below the high watermark, however long that takes.
+/// B37: between COMPLETED and the last READ below the log's end, however long that takes.
 #[test]
-fn nothing_is_ready_before_the_high_watermark_is_reached() {
+fn nothing_is_ready_before_the_end_of_the_log_is_reached() {
     let mut case = own("B37");
     check(&case).expect("ready, with all rows");
     for place in [3, 2] {
         case.steps.insert(place, a_day());
     }
-    check(&case).expect("quiet is no end below the high watermark");
+    check(&case).expect("quiet is no end below that of the log");
     // Without evidence of the kind that is asked for it waits.
     case.runs[0].config.clear();
     check(&case).expect_err("COMPLETED alone ends nothing");
