@@ -2,10 +2,24 @@
 //!
 //! It cannot be ended by a worker: one that has failed goes on answering.
 
+use headwater::clock::ManualClock;
 use headwater::job::Job;
 use headwater::worker::WorkerRun;
+use headwater_operators::time::Clock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+
+/// Time since the run began.
+pub(crate) struct Since {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) from_ms: u64,
+}
+
+impl Clock for Since {
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms() - self.from_ms
+    }
+}
 
 /// The two ends of one worker's turns.
 struct Turns {

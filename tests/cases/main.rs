@@ -4,6 +4,7 @@
 //! A case whose rule is not built yet is listed in `pending.rs` with the reason; that list only
 //! shrinks. A verb that is not known fails its case.
 
+mod asked;
 mod case;
 mod durable;
 mod live;

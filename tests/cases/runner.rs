@@ -4,9 +4,10 @@
 //! The workers are threads in lock step (`live.rs`): each turn is given by the runner, so a
 //! schedule is the same every time.
 
+use crate::asked;
 use crate::case::{Case, Outcome, Run};
 use crate::durable::{Claims, Durable, Ground};
-use crate::live::Live;
+use crate::live::{Live, Since};
 use crate::notices::{self, Notices};
 use crate::preflight;
 use crate::settings::settings;
@@ -79,18 +80,6 @@ struct Player {
     starts: usize,
     /// Whether the case has ended the snapshot itself.
     ended: bool,
-}
-
-/// Time since the run began.
-struct Since {
-    clock: Arc<ManualClock>,
-    from_ms: u64,
-}
-
-impl Clock for Since {
-    fn now_ms(&self) -> u64 {
-        self.clock.now_ms() - self.from_ms
-    }
 }
 
 impl Player {
@@ -493,6 +482,13 @@ impl Player {
                     return Err(format!("the job ended before it was killed: {step}"));
                 }
                 self.kill();
+            }
+            // Of the runner's own tests alone, too.
+            "finish_generation" => {
+                let answer = self.panel.desk.ask(asked::finish(step)?);
+                self.until("the answer", |_| {
+                    answer.try_recv().is_ok_and(|of| of.is_ok())
+                })?;
             }
             "second_instance_joins" if step["same_job_id"] == true => {
                 durable.second_instance(&self.tables, &self.topics)?;

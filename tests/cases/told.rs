@@ -110,3 +110,23 @@ fn quiet_counts_reads_of_runs_before() {
         .retain(|step| step["v"]["type"] != "TABLE_SCAN_COMPLETED");
     check(&case).expect("quiet, after the restart");
 }
+
+/// B37: when COMPLETED never comes, the status says what is missing, and a person's word with the
+/// ends does the same; also before the READs are there.
+#[test]
+fn a_person_may_say_what_no_notification_says() {
+    let mut case = own("B37");
+    case.steps[0]["v"]["type"] = json!("IN_PROGRESS");
+    case.runs[0].config.clear();
+    let ready = std::mem::replace(&mut case.runs[0].outcome, vec!["not_ready".to_owned()]);
+    case.runs[0].message_has = vec!["has not told that it has started".to_owned()];
+    check(&case).expect("it waits");
+    case.runs[0].outcome = ready;
+    case.runs[0].message_has.clear();
+    let said = json!({"do": "finish_generation", "at": {"S": {"0": 2}}});
+    for place in [1, 2, case.steps.len()] {
+        let mut case = case.clone();
+        case.steps.insert(place, said.clone());
+        check(&case).unwrap_or_else(|error| panic!("said at {place}: {error}"));
+    }
+}
