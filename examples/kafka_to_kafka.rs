@@ -9,6 +9,7 @@ use clap::Parser;
 use headwater::embed::Embedded;
 use headwater::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Parser)]
 struct Flags {
@@ -70,7 +71,10 @@ fn merge(flags: &Flags) -> Result<(), Error> {
         flags.state.join("quarantine"),
         format!("file:{}", flags.state.display()),
     );
-    let summary = Embedded::new(config).workers(2).run()?;
+    let summary = Embedded::new(config)
+        .workers(2)
+        .wait_at_most(Duration::from_secs(300))
+        .run()?;
     println!("{}", summary.table());
     Ok(())
 }

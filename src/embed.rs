@@ -26,7 +26,7 @@ use crate::topic::Topics;
 use crate::topic::growth::watch_growth;
 use headwater_operators::time::Clock;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A job that is not started yet; see the module.
 pub struct Embedded {
@@ -36,6 +36,7 @@ pub struct Embedded {
     clock: Arc<dyn Clock + Send + Sync>,
     workers: usize,
     finish: Finish,
+    limit: Option<Duration>,
     keeps: bool,
     rule: bool,
 }
@@ -51,12 +52,14 @@ impl Embedded {
             clock: Arc::new(RunningTime::start()),
             workers: 1,
             finish: Finish::EndRecords,
+            limit: None,
             keeps: true,
             rule: true,
         }
     }
 
-    /// Reads these topics; the names in `[[table]]` are then names of theirs.
+    /// Reads these topics; the names in `[[table]]`, and those of notifications and heartbeats in
+    /// `[source]`, are then names of theirs.
     #[must_use]
     pub fn topics(mut self, topics: impl Topics + 'static) -> Self {
         self.topics = Some(Arc::new(topics));
@@ -89,6 +92,14 @@ impl Embedded {
     #[must_use]
     pub fn finish(mut self, finish: Finish) -> Self {
         self.finish = finish;
+        self
+    }
+
+    /// [`Embedded::run`] waits no longer than this for the job to be ready: then it stops it, and
+    /// the error says what was waited for. Otherwise it waits for ever.
+    #[must_use]
+    pub fn wait_at_most(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
         self
     }
 
@@ -146,7 +157,10 @@ impl Embedded {
         let begun = begin::lead(&terms)?;
         let mut settings = settings::job(&config, &self.args());
         settings.finish = self.finish;
-        if self.topics.is_some() && config.promote.caught_up.is_none() {
+        let source = &config.source;
+        let told = source.connect.is_some() || source.heartbeat.is_some();
+        let told = told || source.database.is_some();
+        if self.topics.is_some() && config.promote.caught_up.is_none() && !told {
             // Nothing is known of what writes to topics that were handed in.
             settings.readiness.caught_up = CaughtUp::Unproven;
         }
@@ -157,7 +171,7 @@ impl Embedded {
             settings,
             keeps: self.keeps,
             sources: settings::sources(&config),
-            witness: None,
+            witness: settings::witness(&config, &topics)?,
             highs: None,
         };
         let from = GoesOn {
@@ -183,7 +197,12 @@ impl Embedded {
             move |error| failures.report(error),
         )?;
         let begun = Instant::now();
-        launch::local(&job, self.workers, || ())?;
+        let watch = || {
+            if self.limit.is_some_and(|limit| begun.elapsed() >= limit) {
+                job.panel.stop();
+            }
+        };
+        launch::local(&job, self.workers, watch)?;
         let shown = job.panel.shown();
         judge(&shown, &job.settings)?;
         Ok(run::summary(&shown, "ready", self.workers, begun.elapsed()))

@@ -505,3 +505,64 @@ fn what_a_person_asked_of_reads_ends_when_the_configuration_says_something_else(
     assert_eq!(changed.until_open(), (None, Some(7000)));
     changed.stop();
 }
+
+#[test]
+fn a_wait_that_has_a_limit_ends_and_says_what_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let topics = MemoryTopics::default();
+    topics.create("m", 1);
+    topics.create("s", 1);
+    let text = format!(
+        "job = \"hello\"\n[[table]]\nname = \"public.a\"\nmutations = \"m\"\nsnapshot = \"s\"\n\
+         [sink]\nkind = \"null\"\n[quarantine]\npath = \"{}\"\n",
+        folder.path().display()
+    );
+    let ended = Embedded::new(text)
+        .topics(topics)
+        .without_checkpoints()
+        .wait_at_most(Duration::from_millis(300))
+        .run();
+    let error = ended.expect_err("nothing tells the end").text;
+    assert!(error.contains("no READ has come"), "{error}");
+}
+
+/// Notifications on a topic that was handed in are evidence like those of a broker.
+#[test]
+fn notifications_on_topics_that_were_handed_in_tell_the_end() {
+    let world = World::new("[source]\nnotifications = \"told\"\n");
+    world.topics.create("told", 1);
+    let running = world.start(2);
+    let tell = |event: &str, more: &str| {
+        let text = format!(
+            "{{\"type\":\"{event}\",\"aggregate_type\":\"Initial Snapshot\",\"timestamp\":{},\
+             \"additional_data\":{{{more}}}}}",
+            now_ms()
+        );
+        let record = OwnedRecord::new(None, Some(&text));
+        world.topics.append("told", 0, record);
+    };
+    let scanned = |table: &str, rows: u64| {
+        let more = format!(
+            "\"scanned_collection\":\"public.{table}\",\"total_rows_scanned\":\"{rows}\",\
+             \"status\":\"SUCCEEDED\""
+        );
+        tell("TABLE_SCAN_COMPLETED", &more);
+    };
+    tell("STARTED", "");
+    scanned("a", 2);
+    scanned("b", 1);
+    // It overtakes its READs.
+    tell("COMPLETED", "");
+    let waits = running.until("the count", |shown| {
+        let wait = shown.generations.first()?.waits.clone()?;
+        wait.text.contains("has scanned 3 rows").then_some(wait)
+    });
+    assert!(!waits.person, "{waits:?}");
+    world.topics.append("sa", 0, record('r', "a", 1, "first"));
+    world.topics.append("sa", 1, record('r', "a", 2, "first"));
+    world.topics.append("sb", 0, record('r', "b", 1, "first"));
+    let ready = running.until_stage("g1", Stage::Ready);
+    assert_eq!(ready.state.evidence.as_deref(), Some("counted"));
+    running.stop();
+    assert_eq!((world.rows("a").len(), world.rows("b").len()), (2, 1));
+}

@@ -128,7 +128,7 @@ mod tests {
         };
         let mut saved = manifest();
         saved.generations.clear();
-        assert!(read_topics(&saved, &[table.clone()]).contains_key("s"));
+        assert!(read_topics(&saved, std::slice::from_ref(&table)).contains_key("s"));
         let other = give_up(&mut saved, "g2", first(), 9).expect_err("there is none");
         assert!(other.text.contains("no such generation"), "{other}");
         assert!(saved.generations.is_empty());

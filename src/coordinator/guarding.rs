@@ -31,7 +31,8 @@ pub(super) struct Guarding {
     pub(super) starts: Vec<PartitionStart>,
     /// What is said while READs wait for the marker limit.
     pub(super) stuck: Option<Wait>,
-    next_ms: u64,
+    /// Starts are judged again at this job time.
+    pub(super) next_ms: u64,
     /// How far the start of each generation is proven, by number.
     proofs: Vec<(u32, Verdict)>,
 }

@@ -164,6 +164,7 @@ impl One {
         let idle = moment
             .idle_ms
             .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);
+        // READs of runs before count too: a snapshot that was read before a restart brings no more.
         let read = self.counts.read > 0 || !self.state.reads.is_empty();
         let told = read || self.state.scan.completed_of_ours();
         let settled = told && quiet_for_ms >= moment.readiness.end_settle_ms;

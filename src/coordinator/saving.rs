@@ -66,6 +66,9 @@ impl Coordinator {
             return;
         };
         self.requests.durable(durable.number);
+        // It may tell of the first READs, and be the one that a generation is ready by: the start
+        // is judged before that is said.
+        self.guarding.next_ms = 0;
         self.wall_known.clone_from(&durable.time.wall);
         for of in &mut self.generations {
             let mut states = durable.generations.iter();

@@ -103,7 +103,8 @@ pub enum Count {
     },
     /// No STARTED has come.
     NotStarted,
-    /// COMPLETED has come, STARTED has not: lost, or of a snapshot before the open.
+    /// COMPLETED has come, STARTED has not: lost, or of a snapshot before the open; and the tables'
+    /// own notifications and READs do not prove it.
     Early,
     /// The connector found nothing to do: it has done this snapshot before.
     Skipped,
@@ -151,7 +152,12 @@ pub fn count(snapshot: &Snapshot<'_>) -> Count {
     }
     if scan.starts == 0 {
         return match (scan.completed_early, scan.skipped_ms) {
-            (true, _) => Count::Early,
+            // A STARTED may be lost. What each table's own notification says, and as many READs of
+            // one run, prove as much without it; a COMPLETED alone proves nothing.
+            (true, _) => match compare(snapshot, scan) {
+                Count::Equal => Count::Equal,
+                _ => Count::Early,
+            },
             (false, Some(_)) => Count::Skipped,
             (false, None) => Count::NotStarted,
         };
@@ -159,6 +165,11 @@ pub fn count(snapshot: &Snapshot<'_>) -> Count {
     if scan.completed_ms.is_none() {
         return Count::Scanning;
     }
+    compare(snapshot, scan)
+}
+
+/// The READs of the latest run against the rows of each table.
+fn compare(snapshot: &Snapshot<'_>, scan: &Scan) -> Count {
     let run = latest_run(snapshot).unwrap_or_default();
     let (mut scanned, mut seen, mut equal, mut more) = (0, 0, true, false);
     for (table, name) in &snapshot.tables {

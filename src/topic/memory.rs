@@ -67,6 +67,19 @@ struct State {
     wakers: Vec<Waker>,
     /// How far the readers are, by topic and partition.
     read: BTreeMap<(String, u32), u64>,
+    /// How far they were when they came for more: what was given before, they have dealt with.
+    dealt_with: BTreeMap<(String, u32), u64>,
+}
+
+impl State {
+    fn all_at_end(&self, next_offsets: &BTreeMap<(String, u32), u64>) -> bool {
+        self.topics.iter().all(|(topic, logs)| {
+            logs.iter().zip(0..).all(|(log, partition)| {
+                let next = next_offsets.get(&(topic.clone(), partition)).copied();
+                next.is_some_and(|next| next >= log.deliverable_end())
+            })
+        })
+    }
 }
 
 /// A handle on topics in memory; clones share them.
@@ -104,6 +117,20 @@ impl MemoryTopics {
         })
     }
 
+    /// Puts a record at an offset that the log holds already, and that no reader has passed: one
+    /// that was on its way (see [`MemoryTopics::hold`]).
+    pub fn put(&self, topic: &str, partition: usize, offset: u64, record: OwnedRecord) {
+        self.change(topic, partition, |log| {
+            log.records.insert(offset, record);
+            log.high = log.high.max(offset + 1);
+        });
+    }
+
+    /// Offsets from this one on are in the log and not deliverable, until held otherwise.
+    pub fn hold(&self, topic: &str, partition: usize, from: Option<u64>) {
+        self.change(topic, partition, |log| log.stable = from);
+    }
+
     /// Makes the log hold at least the offsets below `high`, without records where there are none.
     pub fn extend_to(&self, topic: &str, partition: usize, high: u64) {
         self.change(topic, partition, |log| log.high = log.high.max(high));
@@ -131,6 +158,7 @@ impl MemoryTopics {
     pub fn readers_gone(&self) {
         let mut state = self.lock();
         state.read.clear();
+        state.dealt_with.clear();
         state.wakers.clear();
     }
 
@@ -144,12 +172,13 @@ impl MemoryTopics {
     /// Whether everything deliverable was given to readers, and everyone assigned has read once.
     pub fn drained(&self) -> bool {
         let state = self.lock();
-        state.topics.iter().all(|(topic, logs)| {
-            logs.iter().zip(0..).all(|(log, partition)| {
-                let read = state.read.get(&(topic.clone(), partition)).copied();
-                read.is_some_and(|next| next >= log.deliverable_end())
-            })
-        })
+        state.all_at_end(&state.read)
+    }
+
+    /// The same, and everyone has come for more since: what was given is dealt with.
+    pub fn dealt_with(&self) -> bool {
+        let state = self.lock();
+        state.all_at_end(&state.dealt_with)
     }
 
     fn change<R>(&self, topic: &str, partition: usize, change: impl FnOnce(&mut Log) -> R) -> R {
@@ -211,7 +240,13 @@ impl Topics for MemoryTopics {
     }
 
     fn reader(&self, partitions: &[Assignment], waker: Waker) -> Result<Box<dyn Reader>, Error> {
-        self.lock().wakers.push(waker);
+        let mut state = self.lock();
+        state.wakers.push(waker);
+        for of in partitions {
+            let at = (of.topic.clone(), of.partition);
+            state.dealt_with.remove(&at);
+        }
+        drop(state);
         let next = partitions.iter().map(|p| p.next_offset).collect();
         let assigned = partitions.to_vec();
         Ok(Box::new(MemoryReader {
@@ -242,6 +277,8 @@ impl Reader for MemoryReader {
                 continue;
             };
             let end = log.deliverable_end();
+            let at = (assignment.topic.clone(), assignment.partition);
+            state.dealt_with.insert(at, self.next[index]);
             while self.next[index] < end && given_bytes < budget_bytes {
                 let Some((offset, record)) = log.records.range(self.next[index]..end).next() else {
                     self.next[index] = end;
@@ -300,6 +337,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_is_dealt_with_when_more_is_asked_for() {
+        let topics = MemoryTopics::default();
+        topics.append("t", 0, OwnedRecord::new(Some("k"), None));
+        let assigned = Assignment {
+            topic: "t".to_owned(),
+            partition: 0,
+            next_offset: 0,
+        };
+        let reader = topics.reader(std::slice::from_ref(&assigned), Arc::new(|| {}));
+        let mut reader = reader.expect("in memory");
+        for (drained, dealt_with) in [(false, false), (true, false), (true, true)] {
+            assert_eq!(
+                (topics.drained(), topics.dealt_with()),
+                (drained, dealt_with)
+            );
+            reader.poll(10, &mut |_, _| Ok(())).expect("in memory");
+        }
+        // Another reader has dealt with nothing yet.
+        let _another = topics.reader(&[assigned], Arc::new(|| {}));
+        assert!(!topics.dealt_with());
+    }
+
+    #[test]
     fn offsets_without_records_are_passed_and_open_transactions_are_not() {
         let topics = MemoryTopics::default();
         topics.append("t", 0, OwnedRecord::new(Some("k"), None));
@@ -311,6 +371,14 @@ mod tests {
         assert_eq!(topics.ranges("t").expect("there")[0].high, 4);
         topics.transaction("t", 0, false);
         assert_eq!(drain(&topics, 0), (vec![0, 3], 4));
+        topics.extend_to("t", 0, 6);
+        topics.hold("t", 0, Some(4));
+        assert_eq!(drain(&topics, 4), (vec![], 4));
+        topics.put("t", 0, 4, OwnedRecord::new(Some("k"), None));
+        topics.hold("t", 0, Some(5));
+        assert_eq!(drain(&topics, 4), (vec![4], 5));
+        topics.hold("t", 0, None);
+        assert_eq!(drain(&topics, 4), (vec![4], 6));
         topics.trim_to("t", 0, 500);
         assert_eq!(drain(&topics, 500), (vec![], 500));
         topics.append("t", 0, OwnedRecord::new(Some("k"), None));

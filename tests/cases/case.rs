@@ -1,5 +1,6 @@
 //! A case file, and whether what a run gave is what the case demands.
 
+use crate::notices;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,6 +18,9 @@ pub(crate) struct Case {
     /// Off in the tests of the runner itself.
     #[serde(skip, default = "on")]
     pub(crate) rule: bool,
+    /// Off likewise: a COMPLETED is taken for the end.
+    #[serde(skip, default = "on")]
+    pub(crate) evidence: bool,
 }
 
 fn on() -> bool {
@@ -56,10 +60,19 @@ impl Case {
             .unwrap_or_else(|error| panic!("{} is no case: {error}", path.display()))
     }
 
-    /// The steps of each (topic, partition), in order; a verb is a stream of its own.
+    /// Whether it has notifications.
+    pub(crate) fn notified(&self) -> bool {
+        self.steps.iter().any(is_notice)
+    }
+
+    /// The steps of each (topic, partition), in order; a verb is a stream of its own. Notifications
+    /// never reach the merge, and are in none: see [`Case::with_notices`].
     pub(crate) fn streams(&self) -> Vec<Vec<usize>> {
         let mut streams: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, step) in self.steps.iter().enumerate() {
+            if is_notice(step) {
+                continue;
+            }
             let stream = match step.get("t") {
                 Some(topic) => format!("{topic}/{}", step.get("p").unwrap_or(&Value::from(0))),
                 None => format!("verb {index}"),
@@ -69,9 +82,19 @@ impl Case {
         streams.into_values().collect()
     }
 
-    /// The tables that the records name, `public.hello` if none does.
+    /// An order of the streams, with every notification at its own place in the file.
+    pub(crate) fn with_notices(&self, order: &[usize]) -> Vec<usize> {
+        let mut others = order.iter().copied();
+        let at = |(index, step)| match is_notice(step) {
+            true => Some(index),
+            false => others.next(),
+        };
+        self.steps.iter().enumerate().filter_map(at).collect()
+    }
+
+    /// The tables that the records or notifications name, `public.hello` if none does.
     pub(crate) fn tables(&self) -> Vec<String> {
-        let mut tables = Vec::new();
+        let mut tables = self.told_tables();
         for step in &self.steps {
             let Some(source) = step
                 .pointer("/v/source")
@@ -96,6 +119,29 @@ impl Case {
         }
         tables
     }
+
+    /// Those that notifications name, without the database that may stand before.
+    fn told_tables(&self) -> Vec<String> {
+        let mut tables: Vec<String> = Vec::new();
+        for step in self.steps.iter().filter(|step| is_notice(step)) {
+            let value = step.pointer("/v/payload").unwrap_or(&step["v"]);
+            let data = &value["additional_data"];
+            let names = ["data_collections", "scanned_collection"].map(|name| data[name].as_str());
+            for name in names.into_iter().flatten().flat_map(|text| text.split(',')) {
+                let parts: Vec<&str> = name.trim().rsplitn(3, '.').take(2).collect();
+                let table = parts.into_iter().rev().collect::<Vec<_>>().join(".");
+                if !table.is_empty() && !tables.contains(&table) {
+                    tables.push(table);
+                }
+            }
+        }
+        tables
+    }
+}
+
+/// Whether a step is a notification.
+fn is_notice(step: &Value) -> bool {
+    step["t"] == notices::TOPIC
 }
 
 /// Compares what a run gave with what the case demands.

@@ -3,6 +3,7 @@
 //!
 //! It cannot take a checkpoint by itself: none is due until one is asked for.
 
+use crate::notices;
 use headwater::begin::{self, Terms};
 use headwater::checkpoint::manifest::PartitionState;
 use headwater::checkpoint::{self, Checkpoints, Resumed};
@@ -90,8 +91,10 @@ pub(crate) struct Durable {
 impl Durable {
     /// Whether a case needs one.
     pub(crate) fn needed(steps: &[Value]) -> bool {
-        let verbs = steps.iter().filter_map(|step| step["do"].as_str());
-        verbs.into_iter().any(|verb| DURABLE.contains(&verb))
+        // READs that prove something are those of a manifest.
+        let notified = steps.iter().any(|step| step["t"] == notices::TOPIC);
+        let mut verbs = steps.iter().filter_map(|step| step["do"].as_str());
+        notified || verbs.any(|verb| DURABLE.contains(&verb))
     }
 
     pub(crate) fn new(tick_ms: u64) -> Durable {

@@ -1,32 +1,32 @@
 //! Plays a case: appends its records, moves the clock a tick between steps, lets the dataflow run
 //! to rest, and reads off how the run ended.
 //!
-//! The workers are threads in lock step: each turn is given by the runner, so a schedule is the
-//! same every time.
+//! The workers are threads in lock step (`live.rs`): each turn is given by the runner, so a
+//! schedule is the same every time.
 
+use crate::asked;
 use crate::case::{Case, Outcome, Run};
 use crate::durable::{Claims, Durable, Ground};
+use crate::live::{Live, Since};
+use crate::notices::{self, Notices};
 use crate::preflight;
+use crate::settings::settings;
 use crate::target::{Target, TargetOutlet};
 use headwater::checkpoint::manifest::PartitionState;
-use headwater::clock::{Continued, ManualClock, WallClock};
-use headwater::decode::{DecodeSettings, EmptyValue};
+use headwater::clock::{Continued, ManualClock};
 use headwater::error::Error;
 use headwater::failure::Failures;
-use headwater::generation::Sources;
-use headwater::guard::GuardSettings;
-use headwater::job::{Finish, Job, Panel, Readiness, Settings};
+use headwater::generation::Stage;
+use headwater::job::{Job, Panel, Settings, Shown};
 use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
+use headwater::topic::Topics;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater::topic::names::TopicNames;
-use headwater::worker::WorkerRun;
-use headwater_operators::decide::OnForgotten;
-use headwater_operators::retention::KeepMarkers;
 use headwater_operators::time::Clock;
 use serde_json::{Value, json};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,10 @@ const TICK_MS: u64 = 20;
 const TURNS_MAX: usize = 3000;
 /// How long threads of the job (checkpoints) are waited for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// When a case with notifications is over, the job gets so many times so much job time, with a
+/// checkpoint each time, to be ready.
+const SETTLE_TIMES: usize = 12;
+const SETTLE_MS: u64 = 10_000;
 /// Plays `case` in `order` on so many workers.
 pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Outcome {
     match Player::start(case, run, workers).and_then(|mut player| {
@@ -54,17 +58,14 @@ pub(crate) fn run(case: &Case, run: &Run, order: &[usize], workers: usize) -> Ou
     }
 }
 
-/// The two ends of one worker's turns.
-struct Turns {
-    give: Sender<bool>,
-    taken: Receiver<bool>,
-}
-
 struct Player {
     tables: Vec<Table>,
     settings: Settings,
     topics: MemoryTopics,
+    notices: Option<Notices>,
     partitions: [usize; 2],
+    /// Offsets below the end of a log whose records come at a later step, by topic and partition.
+    awaited: BTreeMap<(String, usize), BTreeSet<u64>>,
     /// Time as it passes outside, also while the job is down.
     clock: Arc<ManualClock>,
     target: Arc<Mutex<Target>>,
@@ -81,76 +82,17 @@ struct Player {
     ended: bool,
 }
 
-/// The workers of a run.
-struct Live {
-    turns: Vec<Turns>,
-    guards: timely::communication::WorkerGuards<()>,
-}
-
-/// Time since the run began.
-struct Since {
-    clock: Arc<ManualClock>,
-    from_ms: u64,
-}
-
-impl Clock for Since {
-    fn now_ms(&self) -> u64 {
-        self.clock.now_ms() - self.from_ms
-    }
-}
-
-fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), String> {
-    let mut settings = Settings {
-        tick_ms: TICK_MS,
-        inflight_bytes_max: 64 << 20,
-        reads_inflight_bytes_max: 16 << 20,
-        reads_per_second_max: None,
-        keep_markers: KeepMarkers::UntilReady {
-            open_late_max_ms: 3_600_000,
-        },
-        start_margin_ms: 900_000,
-        guard: GuardSettings::default(),
-        on_forgotten: OnForgotten::Quarantine,
-        rule: case.rule,
-        finish: Finish::EndRecords,
-        decode: DecodeSettings::default(),
-        readiness: Readiness::default(),
-    };
-    let mut key = None;
-    for (name, value) in &run.config {
-        match (name.as_str(), value.as_str()) {
-            ("retention.keep_markers", Some("until_ready" | "ttl")) => {}
-            ("retention.ttl", Some("3d")) => {
-                settings.keep_markers = KeepMarkers::Ttl {
-                    ttl_ms: 3 * 86_400_000,
-                };
-            }
-            ("empty_value", Some("tombstone")) => {
-                settings.decode.empty_value = EmptyValue::Tombstone;
-            }
-            ("table.key", None) => {
-                key = Some(serde_json::from_value(value.clone()).map_err(|e| e.to_string())?);
-            }
-            _ => {
-                return Err(format!(
-                    "the runner does not know the setting {name} = {value}"
-                ));
-            }
-        }
-    }
-    Ok((settings, key))
-}
-
 impl Player {
     fn start(case: &Case, run: &Run, workers: usize) -> Result<Player, String> {
-        let (settings, key) = settings(case, run)?;
+        let (settings, key) = settings(case, run, TICK_MS)?;
         let topics = MemoryTopics::default();
-        let mut partitions = [1, 1];
+        let mut partitions = [1, 1, 1];
         for step in &case.steps {
             let topic = step.get("t").or(step.get("topic")).and_then(Value::as_str);
             let index = match topic {
                 Some("M") => 0,
                 Some("S") => 1,
+                Some(notices::TOPIC) => 2,
                 _ => continue,
             };
             partitions[index] = partitions[index].max(partition(step) + 1);
@@ -167,7 +109,9 @@ impl Player {
             tables: case.tables().into_iter().map(table).collect(),
             settings,
             topics,
-            partitions,
+            notices: Notices::of(case, partitions[2]),
+            partitions: [partitions[0], partitions[1]],
+            awaited: BTreeMap::new(),
             clock: Arc::default(),
             target: Arc::default(),
             durable: Durable::needed(&case.steps).then(|| Durable::new(TICK_MS)),
@@ -244,23 +188,26 @@ impl Player {
             replay: Arc::new(Replay::none()),
             checkpoints: ground.checkpoints,
             first_worker: 0,
-            wall: Arc::new(WallClock),
-            sources: Sources::default(),
-            witness: None,
+            wall: self.clock.clone(),
+            sources: self
+                .notices
+                .as_ref()
+                .map(Notices::sources)
+                .unwrap_or_default(),
+            witness: self.notices.as_mut().map(Notices::start),
             highs: None,
         });
-        self.live = Some(spawn(job, self.workers));
+        self.live = Some(Live::spawn(job, self.workers));
     }
 
     /// Ends the workers as they stand: nothing is flushed, nothing is said.
     fn kill(&mut self) {
         if let Some(live) = self.live.take() {
-            for turns in &live.turns {
-                turns.give.send(false).expect("the worker is there");
-            }
-            self.claims.kill();
-            drop(live.guards);
+            live.end(|| self.claims.kill());
             self.topics.readers_gone();
+            if let Some(notices) = &mut self.notices {
+                notices.kill();
+            }
         }
     }
 
@@ -277,25 +224,86 @@ impl Player {
     fn play(&mut self, case: &Case, run: &Run, order: &[usize]) -> Result<(), String> {
         let mut batch = false;
         self.rest()?;
-        for index in order {
-            if run.skip.contains(index) {
-                continue;
-            }
-            let step = &case.steps[*index];
+        let played = order.iter().filter(|index| !run.skip.contains(index));
+        let steps: Vec<&Value> = played.map(|index| &case.steps[*index]).collect();
+        for (index, step) in steps.iter().enumerate() {
             match step.get("do").and_then(Value::as_str) {
                 Some("begin_batch") => batch = true,
                 Some("end_batch") => batch = false,
-                Some(verb) => self.verb(verb, step)?,
+                Some(verb) => {
+                    self.await_records(step, &steps[index..]);
+                    self.verb(verb, step)?;
+                }
                 None => self.record(step)?,
             }
             if !batch {
                 self.rest()?;
             }
         }
-        if !self.ended {
-            self.end_snapshot();
+        match &self.notices {
+            // The snapshot has ended when they say so.
+            Some(_) => self.settle()?,
+            None if !self.ended => self.end_snapshot(),
+            None => {}
         }
         self.finish();
+        Ok(())
+    }
+
+    /// Records that come later, at offsets that the log is about to hold, are on their way: nothing
+    /// from them on is given to readers before.
+    fn await_records(&mut self, step: &Value, later: &[&Value]) {
+        let (Some(topic), Some(high)) = (step["topic"].as_str(), step["value"].as_u64()) else {
+            return;
+        };
+        if step["do"] != "end_offset" {
+            return;
+        }
+        let at = partition(step);
+        let ranges = self.log(topic).ranges(topic).unwrap_or_default();
+        let held = ranges.get(at).map_or(0, |range| range.high);
+        let same = |record: &&&Value| record["t"] == topic && partition(record) == at;
+        let offsets = later.iter().filter(same).filter_map(|r| r["o"].as_u64());
+        let awaited: BTreeSet<u64> = offsets.filter(|o| (held..high).contains(o)).collect();
+        if let Some(first) = awaited.first() {
+            self.log(topic).hold(topic, at, Some(*first));
+            self.awaited.insert((topic.to_owned(), at), awaited);
+        }
+    }
+
+    /// The topics of which this is one.
+    fn log(&self, topic: &str) -> &MemoryTopics {
+        match &self.notices {
+            Some(notices) if topic == notices::TOPIC => &notices.topics,
+            _ => &self.topics,
+        }
+    }
+
+    /// Lets time pass, with a checkpoint now and then, until the job is ready or will never be, and
+    /// stops it.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..SETTLE_TIMES {
+            if self.failed() || self.live.is_none() || ready(&self.panel.shown()) {
+                break;
+            }
+            self.clock.advance(SETTLE_MS);
+            self.rest()?;
+            self.save()?;
+            self.rest()?;
+        }
+        self.panel.stop();
+        Ok(())
+    }
+
+    /// Takes a checkpoint.
+    fn save(&mut self) -> Result<(), String> {
+        self.panel.save();
+        let saved = |player: &Player| player.panel.shown().saved.map(|s| s.number);
+        let before = saved(self);
+        self.until("the checkpoint", |player| saved(player) > before)?;
+        if saved(self).is_none() && !self.failed() {
+            return Err("the job ended without a checkpoint".to_owned());
+        }
         Ok(())
     }
 
@@ -355,6 +363,9 @@ impl Player {
                 // The job has come to its own end.
                 return Ok(());
             }
+            if let Some(notices) = &self.notices {
+                notices.settle()?;
+            }
             let shown = self.panel.shown();
             match drained_at {
                 None if self.topics.drained() => drained_at = Some(shown.now_ms),
@@ -371,15 +382,7 @@ impl Player {
         let Some(live) = &self.live else {
             return true;
         };
-        let mut over = true;
-        for _ in 0..3 {
-            over = true;
-            for turns in &live.turns {
-                turns.give.send(true).expect("the worker is there");
-                over &= turns.taken.recv().expect("the worker answers");
-            }
-        }
-        over
+        live.turn()
     }
 
     fn verb(&mut self, verb: &str, step: &Value) -> Result<(), String> {
@@ -396,13 +399,14 @@ impl Player {
             // Of the ground that the job begins on.
             "topic_config" | "target_preloaded" => {}
             "offsets" => {
-                self.topics.trim_to(topic, at, number("start")?);
+                let log = self.log(topic);
+                log.trim_to(topic, at, number("start")?);
                 if self.live.is_none() {
-                    self.topics.cut_to(topic, at, number("end")?);
+                    log.cut_to(topic, at, number("end")?);
                 }
-                self.topics.extend_to(topic, at, number("end")?);
+                log.extend_to(topic, at, number("end")?);
             }
-            "end_offset" => self.topics.extend_to(topic, at, number("value")?),
+            "end_offset" => self.log(topic).extend_to(topic, at, number("value")?),
             "eof" => {}
             // Of the runner's own tests alone.
             "end_of_snapshot" => self.end_snapshot(),
@@ -443,13 +447,7 @@ impl Player {
                     self.topics.extend_to(topic, at, next);
                 }
                 self.rest()?;
-                self.panel.save();
-                let saved = |player: &Player| player.panel.shown().saved.map(|s| s.number);
-                let before = saved(self);
-                self.until("the checkpoint", |player| saved(player) > before)?;
-                if saved(self).is_none() && !self.failed() {
-                    return Err("the job ended without a checkpoint".to_owned());
-                }
+                self.save()?;
             }
             "stop" => {
                 self.panel.stop();
@@ -485,6 +483,13 @@ impl Player {
                 }
                 self.kill();
             }
+            // Of the runner's own tests alone, too.
+            "finish_generation" => {
+                let answer = self.panel.desk.ask(asked::finish(step)?);
+                self.until("the answer", |_| {
+                    answer.try_recv().is_ok_and(|of| of.is_ok())
+                })?;
+            }
             "second_instance_joins" if step["same_job_id"] == true => {
                 durable.second_instance(&self.tables, &self.topics)?;
             }
@@ -498,20 +503,29 @@ impl Player {
             .get("t")
             .and_then(Value::as_str)
             .ok_or("a record without a topic")?;
-        if topic == "N" && !self.failed() {
-            return Err("notifications are not built yet".to_owned());
-        }
         let text = |raw: &str, name: &str| match (step.get(raw), step.get(name)) {
             (Some(Value::String(text)), _) => Some(text.clone()),
             (_, None | Some(Value::Null)) => None,
             (_, Some(value)) => Some(value.to_string()),
         };
         let (key, value) = (text("kraw", "k"), text("vraw", "v"));
-        if let Some(offset) = step.get("o").and_then(Value::as_u64) {
-            self.topics.extend_to(topic, partition(step), offset);
+        let mut record = OwnedRecord::new(key.as_deref(), value.as_deref());
+        let run_id = step.pointer("/h/runId").and_then(Value::as_str);
+        record.run_id = run_id.map(|id| id.as_bytes().to_vec());
+        let (at, offset) = (partition(step), step.get("o").and_then(Value::as_u64));
+        let log = self.log(topic).clone();
+        let awaited = self.awaited.get_mut(&(topic.to_owned(), at));
+        if let Some((offset, awaited)) = offset.zip(awaited)
+            && awaited.remove(&offset)
+        {
+            log.put(topic, at, offset, record);
+            log.hold(topic, at, awaited.first().copied());
+            return Ok(());
         }
-        let record = OwnedRecord::new(key.as_deref(), value.as_deref());
-        self.topics.append(topic, partition(step), record);
+        if let Some(offset) = offset {
+            log.extend_to(topic, at, offset);
+        }
+        log.append(topic, at, record);
         Ok(())
     }
 
@@ -522,12 +536,13 @@ impl Player {
         let (outcome, message) = match self.failures.first() {
             Some(error) => ("refused", error.to_string()),
             None => match judge(&shown, &self.settings) {
+                Ok(_) if self.notices.is_some() && !ready(&shown) => ("not_ready", waits(&shown)),
                 Ok(_) => ("ready", String::new()),
                 Err(error) if counts.unsafe_reads() > 0 => ("unsafe", error.to_string()),
-                Err(error) => ("not_ready", error.to_string()),
+                Err(error) => ("not_ready", format!("{error}\n{}", waits(&shown))),
             },
         };
-        let mut counters: std::collections::BTreeMap<String, u64> = [
+        let mut counters: BTreeMap<String, u64> = [
             ("mutations_emitted", counts.mutations_emitted),
             ("reads_emitted", counts.reads_emitted),
             (
@@ -555,43 +570,22 @@ impl Player {
     }
 }
 
+/// Whether every generation is, by a durable manifest.
+fn ready(shown: &Shown) -> bool {
+    let mut all = shown.generations.iter().map(|of| of.state.stage);
+    !shown.generations.is_empty() && all.all(|stage| stage == Stage::Ready)
+}
+
+/// What the status says that generations wait for.
+fn waits(shown: &Shown) -> String {
+    let waits = shown.generations.iter().filter_map(|of| of.waits.as_ref());
+    waits.fold(String::new(), |text, wait| text + &wait.text + "\n")
+}
+
 fn partition(step: &Value) -> usize {
     step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
 }
 
 fn durable_offsets(durable: &Option<Durable>) -> Vec<PartitionState> {
     durable.as_ref().map(Durable::offsets).unwrap_or_default()
-}
-
-/// Starts the workers; each takes a step when it is given a turn, and ends when given `false`.
-fn spawn(job: Arc<Job>, workers: usize) -> Live {
-    let mut turns = Vec::new();
-    let mut ends = Vec::new();
-    for _ in 0..workers {
-        let (give, given) = channel::<bool>();
-        let (take, taken) = channel::<bool>();
-        turns.push(Turns { give, taken });
-        ends.push(Some((given, take)));
-    }
-    let ends = Mutex::new(ends);
-    let guards = timely::execute(timely::Config::process(workers), move |worker| {
-        let (given, take) = ends.lock().expect("not poisoned")[worker.index()]
-            .take()
-            .expect("one worker an end");
-        let mut run = WorkerRun::new(worker, &job);
-        while given.recv().expect("the runner is there") {
-            // A failure is kept in the job; the worker goes on answering until it is ended.
-            if run.step(&job).is_ok() {
-                worker.step();
-            }
-            take.send(run.over()).expect("the runner is there");
-        }
-        // The other workers may be gone: nothing more is stepped.
-        let dataflows: Vec<usize> = worker.installed_dataflows();
-        dataflows
-            .into_iter()
-            .for_each(|dataflow| worker.drop_dataflow(dataflow));
-    })
-    .expect("threads can be started");
-    Live { turns, guards }
 }

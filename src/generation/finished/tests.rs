@@ -142,6 +142,28 @@ fn a_scan_that_has_not_ended_is_told_apart() {
 }
 
 #[test]
+fn a_lost_started_does_not_hide_that_all_reads_have_come() {
+    let mut told = scan(&[("public.a", 3, "SUCCEEDED"), ("public.b", 0, "EMPTY")]);
+    (told.starts, told.started_ms, told.completed_ms) = (0, None, None);
+    told.completed_early = true;
+    let all = [seen(0, "r", 3, 1)];
+    assert_eq!(count(&two(&all, &told)), Count::Equal);
+    assert_eq!(finished(&two(&all, &told), Counted), Some(Counted));
+    let too_few = [seen(0, "r", 2, 1)];
+    assert_eq!(count(&two(&too_few, &told)), Count::Early);
+    assert_eq!(count(&two(&[], &told)), Count::Early);
+    // Nothing tells of table b, or that anything is complete.
+    let unknown = Scan {
+        scanned: told.scanned.clone().into_iter().take(1).collect(),
+        ..told.clone()
+    };
+    assert_eq!(unknown.scanned.len(), 1);
+    assert_eq!(count(&two(&all, &unknown)), Count::Early);
+    told.completed_early = false;
+    assert_eq!(count(&two(&all, &told)), Count::NotStarted);
+}
+
+#[test]
 fn the_strongest_that_holds_is_taken_and_weaker_ones_are_opted_into() {
     let reads = [ReadsSeen {
         last_marker: true,
