@@ -1,6 +1,6 @@
 //! Shows the merge of two Kafka topics into a third, an upsert topic: the value of a live row, a
 //! tombstone for a deleted one. All three must be there; the snapshot topic must have its
-//! end-of-snapshot record in each partition.
+//! end-of-snapshot record in each partition, and nobody may write to them any more.
 //!
 //! `cargo run --release --example kafka_to_kafka -- --brokers 127.0.0.1:9092
 //! --mutations app.public.hello --snapshot snap_g1.public.hello --target merged.public.hello`
@@ -57,6 +57,9 @@ fn merge(flags: &Flags) -> Result<(), Error> {
          topic = {:?}
          [quarantine]
          path = {:?}
+         [promote]
+         # Nobody writes to the topics any more: what they hold is all there is.
+         caught_up = \"unproven\"
          [checkpoint]
          store = {:?}",
         flags.brokers,

@@ -9,6 +9,7 @@
 //!
 //! It cannot tell a copied store from the original.
 
+use crate::checkpoint::give_up::{give_up, way_out};
 use crate::checkpoint::manifest::{
     FingerprintKey, JobTime, Markers, PartitionState, ReadControl, RetentionState, secret_hex,
 };
@@ -57,6 +58,8 @@ pub struct Terms<'a> {
     pub failures: &'a Arc<Failures>,
     /// An older checkpoint to go back to.
     pub from_checkpoint: Option<u64>,
+    /// A generation to give up.
+    pub abort_generation: Option<&'a str>,
     /// So many partitions of a grown mutation topic are accepted.
     pub accept_partitions: Option<u32>,
 }
@@ -89,12 +92,15 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     let lease_time = terms.config.checkpoint.lease;
     lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;
-    let previous = match (terms.from_checkpoint, numbers.last()) {
+    let mut previous = match (terms.from_checkpoint, numbers.last()) {
         (Some(number), _) => Some(checkpoint::load(terms.store, job, number)?),
         (None, Some(newest)) => Some(checkpoint::load(terms.store, job, *newest)?),
         (None, None) => None,
     };
     let fresh = previous.is_none();
+    if let Some(id) = terms.abort_generation {
+        given_up(terms, previous.as_mut(), id)?;
+    }
     admit(
         terms.sink,
         terms.config.sink.replay_unsafe_because.as_deref(),
@@ -146,6 +152,18 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
         replay,
         lease,
     })
+}
+
+/// Goes on without a generation.
+fn given_up(terms: &Terms<'_>, previous: Option<&mut Manifest>, id: &str) -> Result<(), Error> {
+    let Some(previous) = previous else {
+        return Err(Error::usage("there is no checkpoint, so no generation")
+            .line("`--abort-generation` is for a job that has run before: start without it."));
+    };
+    let topics = terms.tables.iter().map(|table| table.snapshot.clone());
+    let first = (run::FIRST_GENERATION, (0..).zip(topics).collect());
+    let wall_ms = u64::try_from(wall_ms()).unwrap_or(0);
+    give_up(previous, id, first, wall_ms)
 }
 
 /// What the target has seen of each partition beyond the checkpoint, and the log still holds.
@@ -453,12 +471,11 @@ fn partitions_that_go_on(
     for (topic, need) in reopen::read_topics(previous, terms.tables) {
         match (go_on(terms, previous, Role::Snapshot, &topic), need) {
             (Ok(of_topic), _) => states.extend(of_topic),
-            (Err(error), Need::Reads) => return Err(error),
+            (Err(error), Need::Reads(id)) => return Err(error.line(way_out(&id))),
             // Its generation is ready, and the topic may be gone: nothing in it is needed.
-            (Err(error), Need::Late) => cli::note(&format!(
-                "note: late READs are not looked for: {}",
-                error.text
-            )),
+            (Err(error), Need::Late) => {
+                cli::note(&format!("late READs are not looked for: {}", error.text))
+            }
         }
     }
     Ok(states)
@@ -476,6 +493,8 @@ fn go_on(
     same_topic(topic, saved, found.as_deref())?;
     let of_topic: Vec<&PartitionState> = previous.of(role).filter(|of| of.topic == topic).collect();
     let saved: Vec<Assignment> = of_topic.iter().map(|state| assignment(state)).collect();
+    // READs of a partition that has come after the freeze are late.
+    let frozen = !of_topic.is_empty() && of_topic.iter().all(|state| state.end.is_some());
     let ranges = |topic: &str| terms.topics.ranges(topic);
     let all = resumable(role, &saved, terms.accept_partitions, ranges)?;
     let state = |from: Assignment| {
@@ -485,7 +504,7 @@ fn go_on(
             topic: from.topic,
             partition: from.partition,
             next_offset: from.next_offset,
-            end: known.and_then(|state| state.end),
+            end: known.map_or(frozen.then_some(from.next_offset), |state| state.end),
             first_source_ms: known.and_then(|state| state.first_source_ms),
             last_source_ms: known.and_then(|state| state.last_source_ms),
         }

@@ -125,6 +125,7 @@ pub(crate) fn connectors(
         notifications: config.source.notifications.as_deref(),
         heartbeat: config.source.heartbeat.as_deref(),
         signal_table: config.decode.signal_table.as_deref(),
+        replica: config.source.snapshot_from == crate::config::choices::SnapshotFrom::Replica,
         decimals: None,
         generated,
     }))

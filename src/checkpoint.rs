@@ -18,6 +18,7 @@
 
 mod chain;
 mod clean;
+pub mod give_up;
 pub mod manifest;
 mod part;
 pub mod reopen;

@@ -79,6 +79,8 @@ pub struct RunArgs {
     pub accept_partitions: Option<u32>,
     /// An older checkpoint to go back to.
     pub from_checkpoint: Option<u64>,
+    /// A generation to give up before anything is read.
+    pub abort_generation: Option<String>,
 }
 
 /// timely's flags.

@@ -8,6 +8,7 @@
 
 use crate::config::secret::{Plain, REDACTED};
 use crate::error::Error;
+use crate::https;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -72,7 +73,7 @@ enum Answer {
 }
 
 impl Connect {
-    /// For the address of `source.connect`, `http://user:password@host:8083`.
+    /// For the address of `source.connect`, `http(s)://user:password@host:8083`.
     ///
     /// # Errors
     /// Of usage, when it is no such address.
@@ -80,16 +81,15 @@ impl Connect {
         let wrong = |found: String| {
             Error::usage("`source.connect` has an address that cannot be asked")
                 .line(format!("found     {found}"))
-                .line("expected  http://host:8083, or http://user:password@host:8083")
+                .line("expected  http(s)://host:8083, or http(s)://user:password@host:8083")
         };
-        let Some(rest) = url.expose().strip_prefix("http://") else {
-            let tls = url.expose().starts_with("https://");
-            let why = [
-                "",
-                ", and this cannot speak TLS: use a private network or a local proxy",
-            ];
-            return Err(wrong(format!("{url}{}", why[usize::from(tls)])));
-        };
+        let (scheme, rest) = url.expose().split_once("://").unwrap_or_default();
+        if !["http", "https"].contains(&scheme) {
+            return Err(wrong(url.to_string()));
+        }
+        if scheme == "https" && !https::SPOKEN {
+            return Err(wrong(url.to_string()).line(https::NOT_SPOKEN));
+        }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let at = rest[..end].rfind('@').or_else(|| rest.rfind('@'));
         let (user, address) = match at {
@@ -100,16 +100,14 @@ impl Connect {
         if address.is_empty() || address.contains(['?', '#', ' ']) || address.starts_with('/') {
             return Err(wrong(url.to_string()));
         }
-        let agent = ureq::Agent::config_builder()
+        let agent = https::client()
             .timeout_global(Some(ANSWER_WAIT))
             .timeout_connect(Some(CONNECT_WAIT))
-            .http_status_as_error(false)
-            .proxy(None)
             .build()
             .new_agent();
         Ok(Connect {
-            base: format!("http://{address}"),
-            shown: format!("http://{address}"),
+            base: format!("{scheme}://{address}"),
+            shown: format!("{scheme}://{address}"),
             authorization: user.map(|user| format!("Basic {}", STANDARD.encode(decoded(user)))),
             agent,
         })

@@ -140,6 +140,7 @@ impl Embedded {
             workers: self.workers,
             failures: &failures,
             from_checkpoint: None,
+            abort_generation: None,
             accept_partitions: None,
         };
         let begun = begin::lead(&terms)?;
@@ -218,6 +219,7 @@ impl Embedded {
             },
             accept_partitions: None,
             from_checkpoint: None,
+            abort_generation: None,
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod heartbeat;
 pub mod notice;
 pub mod offsets;
 pub mod scan;
+mod sender;
 pub mod slot;
 mod topics;
 mod witness;
@@ -145,6 +146,8 @@ pub struct DatabaseSeen {
 /// A generation to be watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
+    /// Its snapshot topics.
+    pub topics: Vec<String>,
     /// Where its evidence comes from.
     pub sources: Sources,
     /// When it began, ms since 1970: notifications from before are of another one.

@@ -85,6 +85,7 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         workers: args.cluster.workers * args.cluster.processes,
         failures: &failures,
         from_checkpoint: args.from_checkpoint,
+        abort_generation: args.abort_generation.as_deref(),
         accept_partitions: args.accept_partitions,
     };
     let outside = Outside::start(args.cluster.process, &config, &topics)?;

@@ -6,15 +6,10 @@
 //! It cannot speak TLS, and knows PostgreSQL alone.
 
 use crate::error::Error;
+use crate::postgres_session::Session;
 use crate::sink::postgres::catalogue::sql_name;
-use crate::sink::postgres::{limits, reason, shown};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row};
-
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio_postgres::Row;
 
 const SERVER: &str = "
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(),
@@ -108,12 +103,7 @@ pub struct Slot {
 }
 
 /// A session.
-pub struct SourceDatabase {
-    name: String,
-    setting: &'static str,
-    runtime: Runtime,
-    client: Client,
-}
+pub struct SourceDatabase(Session);
 
 impl SourceDatabase {
     /// Connects to `url`, which setting `setting` holds.
@@ -121,43 +111,7 @@ impl SourceDatabase {
     /// # Errors
     /// Of usage: not a URL of PostgreSQL, or one that asks for TLS. Failed: it cannot be reached.
     pub fn open(setting: &'static str, url: &str) -> Result<SourceDatabase, Error> {
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            Error::usage(format!("{setting} cannot be read"))
-                .line(format!("found     {}", reason(&error)))
-                .line("expected  postgres://user:password@host:port/database")
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(
-                Error::usage(format!("{setting} asks for TLS, which this cannot speak"))
-                    .line("Use a private network or a local TLS proxy, and leave sslmode out."),
-            );
-        }
-        limits::put(&mut config, url);
-        config.connect_timeout(CONNECT_WAIT);
-        config.application_name("headwater/check");
-        let built = Builder::new_current_thread().enable_all().build();
-        let runtime = built.map_err(|error| Error::failed("no runtime").line(error))?;
-        let name = shown(&config);
-        let opened = runtime.block_on(async {
-            let (client, connection) = config.connect(NoTls).await?;
-            // Its end shows in the client's next call.
-            tokio::spawn(connection);
-            let session = "SET default_transaction_read_only = on";
-            client.batch_execute(session).await?;
-            Ok(client)
-        });
-        let client = opened.map_err(|error| failed(setting, &name, &error))?;
-        Ok(SourceDatabase {
-            name,
-            setting,
-            runtime,
-            client,
-        })
-    }
-
-    fn query(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        let done = self.runtime.block_on(self.client.query(sql, values));
-        done.map_err(|error| failed(self.setting, &self.name, &error))
+        Session::open(setting, url, "headwater/check", "").map(SourceDatabase)
     }
 
     /// Its clock and kind.
@@ -166,10 +120,10 @@ impl SourceDatabase {
     /// Failed: it does not answer.
     pub fn server(&self) -> Result<Server, Error> {
         let before_ms = wall_ms();
-        let rows = self.query(SERVER, &[])?;
+        let rows = self.0.query(SERVER, &[])?;
         let row = rows.first().expect("a query without a table has one row");
         Ok(Server {
-            name: self.name.clone(),
+            name: self.0.name.clone(),
             now_ms: row.get(0),
             asked_ms: before_ms + (wall_ms() - before_ms) / 2,
             standby: row.get(1),
@@ -182,7 +136,7 @@ impl SourceDatabase {
     /// # Errors
     /// Failed: it does not answer.
     pub fn table(&self, name: &str) -> Result<Option<SourceTable>, Error> {
-        let Some(found) = self.query(TABLE, &[&sql_name(name)])?.pop() else {
+        let Some(found) = self.0.query(TABLE, &[&sql_name(name)])?.pop() else {
             return Ok(None);
         };
         let oid: u32 = found.get(0);
@@ -190,9 +144,9 @@ impl SourceDatabase {
         let texts = |rows: Vec<Row>| rows.iter().map(|row| row.get(0)).collect();
         Ok(Some(SourceTable {
             identity: identity.chars().next().unwrap_or('d'),
-            columns: self.query(COLUMNS, &[&oid])?.iter().map(column).collect(),
-            key: texts(self.query(KEY, &[&oid])?),
-            publications: texts(self.query(PUBLICATIONS, &[&oid])?),
+            columns: self.0.query(COLUMNS, &[&oid])?.iter().map(column).collect(),
+            key: texts(self.0.query(KEY, &[&oid])?),
+            publications: texts(self.0.query(PUBLICATIONS, &[&oid])?),
         }))
     }
 
@@ -201,7 +155,7 @@ impl SourceDatabase {
     /// # Errors
     /// Failed: it does not answer.
     pub fn slot(&self, name: &str) -> Result<Option<Slot>, Error> {
-        let rows = self.query(SLOT, &[&name])?;
+        let rows = self.0.query(SLOT, &[&name])?;
         Ok(rows.first().map(|row| Slot {
             active: row.get(0),
             wal_status: row.get(1),
@@ -227,12 +181,4 @@ fn column(row: &Row) -> SourceColumn {
         large: row.get(4),
         decimal: row.get(5),
     }
-}
-
-fn failed(setting: &str, name: &str, error: &tokio_postgres::Error) -> Error {
-    Error::failed(format!("cannot read PostgreSQL at {name}"))
-        .line(reason(error))
-        .line(format!(
-            "Check that it runs, {setting}, and the rights of its user."
-        ))
 }

@@ -10,7 +10,7 @@ use super::kept::{self, Need};
 use super::lint::{Lint, lint};
 use super::times;
 use crate::config::Config;
-use crate::config::choices::Unavailable;
+use crate::config::choices::{SnapshotFrom, Unavailable};
 use crate::connector::{Connector, ask};
 use crate::error::Error;
 use crate::error::ErrorKind::Usage;
@@ -40,6 +40,8 @@ pub struct Around {
     pub named: [Option<String>; 2],
     /// `decode.signal_table`.
     pub signal_table: Option<String>,
+    /// A standby is declared.
+    pub replica: bool,
     /// `sink.unavailable`.
     pub unavailable: Unavailable,
     /// The source; nothing when `source.database` is not set or is no PostgreSQL.
@@ -104,6 +106,7 @@ pub(super) fn look(
         connectors,
         named,
         signal_table: config.decode.signal_table.clone(),
+        replica: config.source.snapshot_from == SnapshotFrom::Replica,
         unavailable: config.sink.unavailable,
     }
 }
@@ -160,6 +163,7 @@ pub(super) fn judge(around: &Around, findings: &mut Vec<Finding>) {
             notifications: around.side_name("source.notifications"),
             heartbeat: around.side_name("source.heartbeat"),
             signal_table: around.signal_table.as_deref(),
+            replica: around.replica,
             decimals: decimals.as_deref(),
             generated: &generated,
         })),

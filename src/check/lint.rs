@@ -34,6 +34,8 @@ pub(super) struct Lint<'a> {
     pub(super) heartbeat: Option<&'a str>,
     /// `decode.signal_table`.
     pub(super) signal_table: Option<&'a str>,
+    /// A standby is declared: `source.snapshot_from = "replica"`.
+    pub(super) replica: bool,
     /// Columns of type numeric, `table.column`; nothing when the database was not asked.
     pub(super) decimals: Option<&'a [String]>,
     /// Columns that the source computes, `table.column`.

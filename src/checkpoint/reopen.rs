@@ -9,24 +9,25 @@
 use super::manifest::{GenerationState, Manifest, PartitionState};
 use crate::generation::Stage;
 use crate::job::topic_names;
+use crate::run::FIRST_GENERATION;
 use crate::table::{Role, Table};
 use headwater_operators::control::{Command, PartitionStart, PartitionTarget};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much a topic matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Only late READs are looked for: its generation is ready, or promoted.
     Late,
-    /// READs that are missing would be missing in the target.
-    Reads,
+    /// READs that are missing would be missing in the target; the id of the generation.
+    Reads(String),
 }
 
 /// Whether topics of a generation are read, and why; none when they are not.
-fn need(stage: Stage) -> Option<Need> {
-    match stage {
+fn need(generation: &GenerationState) -> Option<Need> {
+    match generation.stage {
         Stage::Ready | Stage::Promoted => Some(Need::Late),
-        stage if stage.takes_reads() => Some(Need::Reads),
+        stage if stage.takes_reads() => Some(Need::Reads(generation.id.clone())),
         _ => None,
     }
 }
@@ -35,12 +36,13 @@ fn need(stage: Stage) -> Option<Need> {
 pub fn read_topics(manifest: &Manifest, tables: &[Table]) -> BTreeMap<String, Need> {
     if manifest.generations.is_empty() {
         let names = topic_names(tables, Role::Snapshot).into_iter();
-        return names.map(|name| (name, Need::Reads)).collect();
+        let first = || Need::Reads(FIRST_GENERATION.to_owned());
+        return names.map(|name| (name, first())).collect();
     }
     let owners = owners(manifest, tables);
     let needs = owners.into_iter().filter_map(|(topic, number)| {
         let owner = manifest.generations.iter().find(|g| g.number == number);
-        Some((topic, need(owner?.stage)?))
+        Some((topic, need(owner?)?))
     });
     needs.collect()
 }
@@ -49,7 +51,7 @@ pub fn read_topics(manifest: &Manifest, tables: &[Table]) -> BTreeMap<String, Ne
 fn owners(manifest: &Manifest, tables: &[Table]) -> BTreeMap<String, u32> {
     let mut owners = BTreeMap::new();
     for generation in by_number(manifest) {
-        if need(generation.stage).is_some() {
+        if need(generation).is_some() {
             let topics = topics(generation, tables);
             owners.extend(
                 topics
@@ -85,12 +87,12 @@ pub(super) fn commands(manifest: &Manifest, tables: &[Table]) -> Vec<Command> {
     let owners = owners(manifest, tables);
     let mut commands = Vec::new();
     for (place, generation) in all.iter().enumerate() {
-        let Some(need) = need(generation.stage) else {
+        let Some(need) = need(generation) else {
             continue;
         };
         // A newer one that is over has no open of its own any more, but its tables stay with it.
         let newer = all[place + 1..].iter();
-        let over = newer.filter(|newer| self::need(newer.stage).is_none());
+        let over = newer.filter(|newer| self::need(newer).is_none());
         let taken: BTreeSet<u16> = over.flat_map(|newer| newer.tables.clone()).collect();
         let number = generation.number;
         let owned = |state: &&PartitionState| owners.get(&state.topic) == Some(&number);

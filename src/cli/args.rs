@@ -122,12 +122,15 @@ struct Run {
     /// Addresses of the processes, one HOST:PORT a line
     #[arg(short = 'h', long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// Does nothing yet: the mutation topics have grown to N partitions
+    /// The mutation topics were drained, and have then grown to N partitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     accept_partitions: Option<u32>,
     /// Go back to checkpoint N instead of the newest: what was read since is read again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     from_checkpoint: Option<u64>,
+    /// Give a generation up whose snapshot cannot be read, and go on without it
+    #[arg(long, value_name = "ID")]
+    abort_generation: Option<String>,
     /// Print help (-h is the hostfile)
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -391,6 +394,7 @@ impl Run {
             },
             accept_partitions: self.accept_partitions,
             from_checkpoint: self.from_checkpoint,
+            abort_generation: self.abort_generation,
         })
     }
 }

@@ -130,7 +130,10 @@ impl Coordinator {
         if of.watched_since == Some(since) {
             return;
         }
+        let topics = of.snapshot.expected().iter();
+        let topics: BTreeSet<String> = topics.map(|(topic, _)| topic.clone()).collect();
         let remembered = Remembered {
+            topics: &topics.into_iter().collect(),
             scan: &state.scan,
             before: &state.before,
         };

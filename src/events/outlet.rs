@@ -5,6 +5,7 @@
 
 use super::event::Event;
 use super::place::Place;
+use crate::https;
 use crate::sink::kafka::{KafkaLog, LogFailure, LogRecord};
 use crate::topic::file::{self, FileTopicWriter, NewRecord};
 use std::path::PathBuf;
@@ -30,13 +31,11 @@ pub(super) fn outlet(place: Place) -> Box<dyn Outlet> {
         Place::Webhook { url, shown } => Box::new(Webhook {
             url,
             shown,
-            agent: ureq::Agent::config_builder()
+            agent: https::client()
                 .timeout_global(Some(ANSWER_WAIT))
-                .http_status_as_error(false)
                 // A POST that is sent elsewhere becomes a GET.
                 .max_redirects(0)
                 .max_redirects_will_error(false)
-                .proxy(None)
                 .build()
                 .new_agent(),
         }),

@@ -4,6 +4,7 @@
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::https;
 use crate::sink::kafka::LogTopic;
 use crate::topic::file::PREFIX;
 use std::path::PathBuf;
@@ -65,14 +66,13 @@ fn webhook(url: &str) -> Result<Place, Error> {
     let wrong = |found: &str| {
         Error::usage("`control.events` is no webhook that can be reached")
             .line(format!("found     {found}"))
-            .line("expected  http://HOST/PATH, a Kafka topic, or `file:PATH`")
+            .line("expected  http(s)://HOST/PATH, a Kafka topic, or `file:PATH`")
     };
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    if scheme == "https" {
-        return Err(wrong("https: this program has no TLS for webhooks")
-            .line("Put a local proxy that speaks TLS in front of it."));
+    if scheme == "https" && !https::SPOKEN {
+        return Err(wrong("https").line(https::NOT_SPOKEN));
     }
-    if scheme != "http" {
+    if !["http", "https"].contains(&scheme) {
         return Err(wrong(&format!("{scheme}://")));
     }
     let uri: ureq::http::Uri = url
@@ -86,7 +86,7 @@ fn webhook(url: &str) -> Result<Place, Error> {
     let host = host.ok_or_else(|| wrong("no host"))?;
     debug_assert!(rest.contains(host));
     Ok(Place::Webhook {
-        shown: format!("http://{host}"),
+        shown: format!("{scheme}://{host}"),
         url: url.to_owned(),
     })
 }
@@ -119,6 +119,7 @@ mod tests {
             ("file:events", "folder events"),
             ("http://h:8/x?t=1", "post http://h:8/x?t=1 as http://h:8"),
             ("http://u:p@h/x", "post http://u:p@h/x as http://h"),
+            ("https://h/x", "post https://h/x as https://h"),
         ] {
             assert_eq!(place(events), Ok(expected.to_owned()));
         }
@@ -127,7 +128,6 @@ mod tests {
             ("file:s", "has rows in it"),
             ("out", "has rows in it"),
             ("file:", "no path"),
-            ("https://h/x", "no TLS for webhooks"),
             ("ftp://h/x", "ftp://"),
             ("http://", "no webhook"),
         ] {

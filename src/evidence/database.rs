@@ -12,11 +12,11 @@
 use super::slot::end_of_log;
 use crate::config::secret::Plain;
 use crate::error::Error;
-use crate::sink::postgres::{limits, reason, shown};
+use crate::postgres_session;
+use crate::sink::postgres::{reason, shown};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
+use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
 /// Of a question and of a connect. It is asked again in a second.
@@ -86,21 +86,8 @@ impl Database {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Ok(None);
         }
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            Error::usage("source.database cannot be read")
-                .line(format!("found     {}", reason(&error)))
-                .line("expected  postgres://user:password@host:port/database")
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(
-                Error::usage("source.database asks for TLS, which this cannot speak")
-                    .line("Use a private network or a local TLS proxy, and leave sslmode out."),
-            );
-        }
-        limits::put(&mut config, url);
-        config.application_name("headwater/evidence");
-        let built = Builder::new_current_thread().enable_all().build();
-        let runtime = built.map_err(|error| Error::failed("no runtime").line(error))?;
+        let config = postgres_session::config("source.database", url, "headwater/evidence")?;
+        let runtime = postgres_session::runtime()?;
         Ok(Some(Database {
             config,
             runtime,

@@ -4,11 +4,11 @@
 //! again after a restart on top of what is remembered, does nothing; `completed_ms` is never set
 //! when a STARTED was sent later. Ones that were sent before the generation's begin are left out.
 //!
-//! It cannot tell apart two connectors that send into one topic, and relies on the clock of the
-//! connector: one that moves to a machine whose clock is behind by more than its own restart takes
+//! It relies on the clock of the connector: one that moves to a machine whose clock is behind by more than its own restart takes
 //! is not heard until that clock has caught up, so that nothing counts as completed too early.
 
 use super::notice::{Event, Notice};
+use super::sender::{Whose, whose};
 use crate::generation::{Scan, Scanned};
 
 /// What became of a notification.
@@ -21,12 +21,17 @@ pub enum Told {
 }
 
 /// Adds a notification that was sent at `sent_ms` (ms since 1970, the record's own time where the
-/// notification has none). `since_ms`: when the generation began.
-pub fn fold(scan: &mut Scan, notice: &Notice, sent_ms: i64, since_ms: Option<i64>) -> Told {
-    let run_ms = scan.started_ms;
-    if since_ms.is_some_and(|since| sent_ms < since) {
+/// notification has none). `since_ms`: when the generation began; `topics`: its snapshot topics.
+pub fn fold(
+    scan: &mut Scan,
+    notice: &Notice,
+    (sent_ms, since_ms): (i64, Option<i64>),
+    topics: &[String],
+) -> Told {
+    if since_ms.is_some_and(|since| sent_ms < since) || !ours(scan, notice, topics) {
         return Told::LeftOut;
     }
+    let run_ms = scan.started_ms;
     if run_ms.is_some_and(|run| sent_ms < run) {
         if notice.event == Event::Started {
             scan.first_started_ms = scan.first_started_ms.min(Some(sent_ms));
@@ -64,6 +69,27 @@ pub fn fold(scan: &mut Scan, notice: &Notice, sent_ms: i64, since_ms: Option<i64
         Event::InProgress | Event::Paused | Event::Resumed | Event::Other(_) => {}
     }
     Told::Counts
+}
+
+/// Whether it is of the generation's connector; what was another's is taken out.
+fn ours(scan: &mut Scan, notice: &Notice, topics: &[String]) -> bool {
+    match whose(
+        scan.connector.as_deref(),
+        notice.connector.as_deref(),
+        topics,
+    ) {
+        Whose::Ours => {}
+        Whose::OursAlone => *scan = Scan::default(),
+        Whose::Others => return false,
+        Whose::Unknown => {
+            scan.other_connector.clone_from(&notice.connector);
+            return false;
+        }
+    }
+    if scan.connector.is_none() {
+        scan.connector.clone_from(&notice.connector);
+    }
+    true
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ enum Whose {
 struct Follower {
     topic: String,
     since_ms: Option<i64>,
+    /// The snapshot topics of the generation.
+    snapshot: Vec<String>,
     reader: Option<Box<dyn Reader>>,
     partitions: u32,
     /// When it is looked for, or looked at, again.
@@ -49,10 +51,11 @@ pub(super) fn run(shared: &Arc<Shared>, topics: &dyn Topics, heartbeat: Option<S
     while let Some(watched) = shared.watched() {
         let wanted = wanted(&watched, heartbeat.as_ref());
         followers.retain(|whose, _| wanted.contains_key(whose));
-        for (whose, (topic, since_ms)) in wanted {
+        for (whose, (topic, since_ms, snapshot)) in wanted {
             followers.entry(whose).or_insert_with(|| Follower {
                 topic,
                 since_ms,
+                snapshot,
                 reader: None,
                 partitions: 0,
                 next: Instant::now(),
@@ -72,15 +75,15 @@ pub(super) fn run(shared: &Arc<Shared>, topics: &dyn Topics, heartbeat: Option<S
 fn wanted(
     watched: &WatchedBySerial,
     heartbeat: Option<&String>,
-) -> BTreeMap<Whose, (String, Option<i64>)> {
+) -> BTreeMap<Whose, (String, Option<i64>, Vec<String>)> {
     let notices = watched
         .iter()
         .filter_map(|(generation, (serial, watched))| {
             let topic = watched.sources.notifications.clone()?;
             let whose = Whose::Generation(generation.clone(), *serial);
-            Some((whose, (topic, watched.since_ms)))
+            Some((whose, (topic, watched.since_ms, watched.topics.clone())))
         });
-    let heartbeat = heartbeat.map(|topic| (Whose::Heartbeat, (topic.clone(), None)));
+    let heartbeat = heartbeat.map(|topic| (Whose::Heartbeat, (topic.clone(), None, Vec::new())));
     notices.chain(heartbeat).collect()
 }
 
@@ -138,7 +141,7 @@ impl Follower {
         let Some(reader) = &mut self.reader else {
             return false;
         };
-        let since_ms = self.since_ms;
+        let (since_ms, snapshot) = (self.since_ms, &self.snapshot);
         for _ in 0..POLLS_MAX {
             let mut found = Vec::new();
             let polled = reader.poll(BUDGET_BYTES, &mut |partition, record| {
@@ -146,7 +149,7 @@ impl Follower {
                 Ok(())
             });
             shared.tell(|evidence| {
-                let told = |found: Found| found.tell(evidence, whose, since_ms);
+                let told = |found: Found| found.tell(evidence, whose, (since_ms, snapshot));
                 found.into_iter().for_each(told);
             });
             match polled {
@@ -222,7 +225,12 @@ impl Found {
         }
     }
 
-    fn tell(self, evidence: &mut Evidence, whose: &Whose, since_ms: Option<i64>) {
+    fn tell(
+        self,
+        evidence: &mut Evidence,
+        whose: &Whose,
+        (since_ms, topics): (Option<i64>, &[String]),
+    ) {
         match (self, whose) {
             (Found::Heartbeat(sent_ms), _) => {
                 let seen = evidence.heartbeat.get_or_insert_default();
@@ -232,7 +240,8 @@ impl Found {
                 let Some(seen) = notices(evidence, generation, *serial) else {
                     return;
                 };
-                if fold(&mut seen.scan, &notice, sent_ms, since_ms) == Told::LeftOut {
+                let told = fold(&mut seen.scan, &notice, (sent_ms, since_ms), topics);
+                if told == Told::LeftOut {
                     return;
                 }
                 match (&notice.event, seen.scan.completed_ms) {

@@ -17,6 +17,7 @@ impl Witness for Collector {
         let watched = Watched {
             sources: sources.clone(),
             since_ms,
+            topics: remembered.topics.clone(),
             scan: remembered.scan.clone(),
             before: remembered.before.clone(),
         };

@@ -10,6 +10,7 @@ use super::one::One;
 use super::pace::Pace;
 use super::reads::Reads;
 use super::{FeedConfig, FeedCounters, PartitionRead, SourceTimes};
+use crate::checkpoint::give_up::way_out;
 use crate::checkpoint::manifest::PartitionState;
 use crate::decode::unavailable::Placeholders;
 use crate::decode::{Decoder, TopicId};
@@ -263,6 +264,10 @@ impl TopicFeed {
     fn fail(&mut self, error: Error) {
         self.stopped = true;
         if !self.closed {
+            let error = match self.config.role {
+                Role::Snapshot => error.line(way_out(&self.reading.id)),
+                Role::Mutations => error,
+            };
             self.config.failures.report(error);
             return;
         }

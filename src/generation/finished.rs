@@ -61,7 +61,7 @@ pub fn at_least(found: SourceFinished, required: SourceFinished) -> bool {
 pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<SourceFinished> {
     let completed = snapshot
         .scan
-        .is_some_and(|scan| scan.completed_ms.is_some());
+        .is_some_and(|scan| scan.completed_ms.is_some() && scan.other_connector.is_none());
     // Offsets can look finished before the first READ.
     let any = !snapshot.reads.is_empty() || (completed && total(snapshot) == Some(0));
     let last = latest_run(snapshot).is_some_and(|run| run.iter().any(|seen| seen.last_marker));
@@ -95,6 +95,11 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
 pub enum Count {
     /// No notifications are configured.
     Unknown,
+    /// Two connectors tell of snapshots in one topic, and their names do not tell whose this is.
+    Mixed {
+        /// Their names.
+        names: [String; 2],
+    },
     /// No STARTED has come.
     NotStarted,
     /// COMPLETED has come, STARTED has not: lost, or of a snapshot before the open.
@@ -135,6 +140,11 @@ pub fn count(snapshot: &Snapshot<'_>) -> Count {
     let Some(scan) = snapshot.scan else {
         return Count::Unknown;
     };
+    if let (Some(one), Some(other)) = (&scan.connector, &scan.other_connector) {
+        return Count::Mixed {
+            names: [one.clone(), other.clone()],
+        };
+    }
     if scan.aborted_ms > scan.started_ms {
         return Count::Aborted;
     }

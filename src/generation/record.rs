@@ -82,6 +82,12 @@ pub struct Scan {
     /// A COMPLETED came without a STARTED before it.
     #[serde(default)]
     pub completed_early: bool,
+    /// Whose notifications these are: the `topic.prefix` of a connector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connector: Option<String>,
+    /// Another connector sends into the same topic, and may be meant as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_connector: Option<String>,
 }
 
 /// A table was scanned.

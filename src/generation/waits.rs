@@ -161,6 +161,16 @@ fn told(scene: &Scene<'_>, count: &Count) -> (String, Option<String>, bool) {
             };
             (text, command, true)
         }
+        Count::Mixed {
+            names: [one, other],
+        } => {
+            let text = format!(
+                "connectors {one} and {other} send notifications into one topic, so neither's are \
+                 evidence: give the snapshot connector a topic of its own, or, when the snapshot \
+                 is complete, say so"
+            );
+            (text, finish, false)
+        }
         Count::NotStarted => words(NOT_STARTED, None, true),
         Count::Early => words(EARLY, finish, false),
         Count::Skipped => words(SKIPPED, finish, false),

@@ -31,6 +31,8 @@ pub struct Seen {
 /// What is remembered of a generation's evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Remembered<'a> {
+    /// Its snapshot topics.
+    pub topics: &'a Vec<String>,
     /// Of its notifications.
     pub scan: &'a Scan,
     /// Of its snapshot connector.

@@ -9,18 +9,16 @@
 use super::side::{Column, Described, Flavor, Give, Key, Plan, Range, Side};
 use super::value::Raw;
 use crate::error::Error;
+use crate::postgres_session::Session;
 use crate::sink::postgres::catalogue::{kind, sql_name};
-use crate::sink::postgres::{limits, reason, shown};
 use crate::sink::target::quoted;
 use std::borrow::Cow;
-use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row};
 
 /// How each value is written, whatever the server's and the role's settings are.
-const SESSION: &str = "
-    SET default_transaction_read_only = on; SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC';
+const FORMS: &str = "
+    SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC';
     SET bytea_output = 'hex'; SET IntervalStyle = 'postgres'; SET extra_float_digits = 1;
     SET standard_conforming_strings = on";
 
@@ -50,52 +48,12 @@ const KEY: &str = "
      ORDER BY k.place";
 
 /// The connection.
-pub(super) struct Postgres {
-    name: String,
-    /// The setting, for messages.
-    setting: &'static str,
-    runtime: Runtime,
-    client: Client,
-}
+pub(super) struct Postgres(Session);
 
 impl Postgres {
     /// Connects to `url`, which setting `setting` holds.
     pub(super) fn open(setting: &'static str, url: &str) -> Result<Postgres, Error> {
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            Error::usage(format!("{setting} cannot be read"))
-                .line(format!("found     {}", reason(&error)))
-                .line("expected  postgres://user:password@host:port/database")
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(
-                Error::usage(format!("{setting} asks for TLS, which this cannot speak"))
-                    .line("Use a private network or a local TLS proxy, and leave sslmode out."),
-            );
-        }
-        limits::put(&mut config, url);
-        config.application_name("headwater/verify");
-        let built = Builder::new_current_thread().enable_all().build();
-        let runtime = built.map_err(|error| Error::failed("no runtime").line(error))?;
-        let name = shown(&config);
-        let opened = runtime.block_on(async {
-            let (client, connection) = config.connect(NoTls).await?;
-            // Its end shows in the client's next call.
-            tokio::spawn(connection);
-            client.batch_execute(SESSION).await?;
-            Ok(client)
-        });
-        let client = opened.map_err(|error| failed(setting, &name, &error))?;
-        Ok(Postgres {
-            name,
-            setting,
-            runtime,
-            client,
-        })
-    }
-
-    fn query(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        let done = self.runtime.block_on(self.client.query(sql, values));
-        done.map_err(|error| failed(self.setting, &self.name, &error))
+        Session::open(setting, url, "headwater/verify", FORMS).map(Postgres)
     }
 
     fn give(rows: &[Row], columns: usize, give: &mut Give<'_>) {
@@ -110,28 +68,20 @@ impl Postgres {
     }
 }
 
-fn failed(setting: &str, name: &str, error: &tokio_postgres::Error) -> Error {
-    Error::failed(format!("cannot read PostgreSQL at {name}"))
-        .line(reason(error))
-        .line(format!(
-            "Check that it runs, {setting}, and the rights of its user."
-        ))
-}
-
 impl Side for Postgres {
     fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     fn describe(&mut self, table: &str) -> Result<Option<Described>, Error> {
         let sql = sql_name(table);
         let find = "SELECT oid FROM pg_class WHERE oid = to_regclass($1)";
-        let Some(found) = self.query(find, &[&sql])?.pop() else {
+        let Some(found) = self.0.query(find, &[&sql])?.pop() else {
             return Ok(None);
         };
         let oid: u32 = found.get(0);
-        let columns = self.query(COLUMNS, &[&oid])?;
-        let key = self.query(KEY, &[&oid])?;
+        let columns = self.0.query(COLUMNS, &[&oid])?;
+        let key = self.0.query(KEY, &[&oid])?;
         Ok(Some(Described {
             sql,
             columns: columns.iter().map(column).collect(),
@@ -171,7 +121,7 @@ impl Side for Postgres {
             key_names(plan).join(", ")
         );
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|text| text as _).collect();
-        let rows = self.query(&sql, &values)?;
+        let rows = self.0.query(&sql, &values)?;
         Postgres::give(&rows, plan.columns.len(), give);
         Ok(())
     }
@@ -203,7 +153,7 @@ impl Side for Postgres {
             equal.join(" AND ")
         );
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|list| list as _).collect();
-        let rows = self.query(&sql, &values)?;
+        let rows = self.0.query(&sql, &values)?;
         Postgres::give(&rows, plan.columns.len(), give);
         Ok(())
     }

@@ -6,6 +6,7 @@
 #[path = "../support/binary.rs"]
 mod binary;
 mod check;
+mod give_up;
 mod records;
 mod restart;
 mod setup;

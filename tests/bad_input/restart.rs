@@ -44,6 +44,21 @@ fn a_stream_says_that_readers_may_see_keys_go_back() {
 }
 
 #[test]
+fn a_partition_that_the_snapshot_topic_got_after_its_end_holds_late_reads() {
+    let bench = ran(SQLITE);
+    let made = bench.path().join("snap/topic.json");
+    let grown = fs::read_to_string(&made).expect("read");
+    let grown = grown.replace("\"partitions\":1", "\"partitions\":2");
+    fs::write(&made, grown).expect("written");
+    bench.topic("other", 2);
+    let [from, to] = ["other/1.log", "snap/1.log"].map(|name| bench.path().join(name));
+    fs::copy(from, to).expect("copied");
+    bench.append("snap", 1, &[hello('r', 9, "late")]);
+    bench.run(&ONCE).with(3).says(&["1 READs lie behind"]);
+    assert!(!bench.rows().contains_key(&9), "{:?}", bench.rows());
+}
+
+#[test]
 fn a_changed_identity_names_both_sides() {
     let bench = ran(JSONL);
     let before = bench.jsonl();

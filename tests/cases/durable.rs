@@ -163,6 +163,7 @@ impl Durable {
             workers,
             failures: &failures,
             from_checkpoint: None,
+            abort_generation: None,
             accept_partitions: None,
         })?;
         let manifest = begun.manifest;

@@ -28,6 +28,7 @@ fn around() -> Around {
         connectors: None,
         named: [None, None],
         signal_table: None,
+        replica: false,
         unavailable: Unavailable::Refuse,
         database: None,
     }

@@ -29,6 +29,9 @@ pub(super) fn rules(
     let thing = format!("connectors {} and {}", live.name, snapshot.name);
     let before = findings.len();
     private_topics(live, snapshot, given, &thing, findings);
+    if !given.replica {
+        servers(live, snapshot, &thing, findings);
+    }
     keys(live, snapshot, &thing, findings);
     for (key, default) in FORMS {
         let (one, other) = (live.or(key, default), snapshot.or(key, default));
@@ -79,6 +82,27 @@ pub(super) fn rules(
             thing,
             "the same keys and forms, as far as it can be seen",
         ));
+    }
+}
+
+/// A standby that is behind by more than the margin gives rows that are older than every mutation
+/// read, and nothing in them says so.
+fn servers(live: &Connector, snapshot: &Connector, thing: &str, findings: &mut Vec<Finding>) {
+    let server = |of: &Connector| {
+        let host = of.get("database.hostname")?;
+        Some(format!("{host}:{}", of.or("database.port", "5432")))
+    };
+    let (Some(primary), Some(other)) = (server(live), server(snapshot)) else {
+        return;
+    };
+    if primary != other {
+        let found = format!("the snapshot reads {other}, the live connector {primary}");
+        let advice = "If it is a standby that lags by more than retention.start_margin, rows of \
+                      the target would be stale, and nothing could notice.";
+        findings
+            .push(Finding::warning(thing, found, &[advice]).expected(
+                "source.snapshot_from = \"replica\" with replica_lag_max, or one server",
+            ));
     }
 }
 

@@ -35,6 +35,10 @@ fn snapshot(changes: &[(&str, &str)]) -> Connector {
 
 /// Level, found and expected of each finding.
 fn found(connectors: &[Connector]) -> Vec<(Level, String)> {
+    found_from(connectors, false)
+}
+
+fn found_from(connectors: &[Connector], replica: bool) -> Vec<(Level, String)> {
     let tables = table();
     let given = Lint {
         connectors,
@@ -44,6 +48,7 @@ fn found(connectors: &[Connector]) -> Vec<(Level, String)> {
         notifications: Some("snap_g1.notifications"),
         heartbeat: Some("__debezium-heartbeat.app"),
         signal_table: None,
+        replica,
         decimals: None,
         generated: &[],
     };
@@ -319,6 +324,17 @@ fn one_prefix_needs_a_router_and_a_tag() {
 }
 
 #[test]
+fn a_snapshot_that_reads_another_server_is_declared() {
+    let other = [live(&[]), snapshot(&[("database.port", "15433")])];
+    only(&other, Level::Warning, "reads 127.0.0.1:15433");
+    let declared = found_from(&other, true);
+    assert!(
+        declared.iter().all(|(level, _)| *level == Level::Ok),
+        "{declared:#?}"
+    );
+}
+
+#[test]
 fn decimals_are_judged_by_what_is_known() {
     let precise = [live(&[("decimal.handling.mode", "precise")]), {
         snapshot(&[("decimal.handling.mode", "precise")])
@@ -333,6 +349,7 @@ fn decimals_are_judged_by_what_is_known() {
             notifications: None,
             heartbeat: Some("__debezium-heartbeat.app"),
             signal_table: None,
+            replica: false,
             decimals,
             generated: &[],
         };

@@ -51,6 +51,10 @@ fn saved(generations: Vec<GenerationState>, topics: &[(&str, Option<u64>)]) -> M
     manifest
 }
 
+fn reads(id: &str) -> Need {
+    Need::Reads(id.to_owned())
+}
+
 /// Commands as words: generation, what, and tables, topics or ends.
 fn words(manifest: &Manifest) -> Vec<String> {
     let word = |command: Command| match command {
@@ -112,7 +116,7 @@ fn a_manifest_without_topics_or_stages_reads_those_of_the_configuration() {
         &[("sa", None), ("sb", None)],
     );
     assert_eq!(words(&old), ["1 open [0, 1] [0=sa, 1=sb] [sa, sb]"]);
-    let all = BTreeMap::from(["sa", "sb"].map(|topic| (topic.to_owned(), Need::Reads)));
+    let all = BTreeMap::from(["sa", "sb"].map(|topic| (topic.to_owned(), reads("g1"))));
     assert_eq!(read_topics(&old, &tables()), all);
     old.generations.clear();
     assert!(words(&old).is_empty());
@@ -149,11 +153,11 @@ fn a_topic_is_of_the_newest_generation_and_a_table_of_the_newest_open() {
         ]
     );
     let topics = read_topics(&manifest, &tables());
-    let expected = [("sa", Need::Reads), ("sb2", Need::Late)];
+    let expected = [("sa", reads("g3")), ("sb2", Need::Late)];
     assert!(
         topics
             .iter()
-            .map(|(topic, need)| (&**topic, *need))
+            .map(|(topic, need)| (&**topic, need.clone()))
             .eq(expected)
     );
 }

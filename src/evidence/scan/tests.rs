@@ -28,7 +28,7 @@ fn scanned(table: &str, rows: u64) -> Event {
 fn all(scan: Scan, events: &[(Event, i64)], since_ms: Option<i64>) -> Scan {
     let mut scan = scan;
     for (event, sent_ms) in events {
-        fold(&mut scan, &notice(event.clone()), *sent_ms, since_ms);
+        fold(&mut scan, &notice(event.clone()), (*sent_ms, since_ms), &[]);
     }
     scan
 }
@@ -39,13 +39,42 @@ fn a_captured_snapshot() {
     for value in captured("snap_g1.notifications") {
         let notice = parse(&value).expect("a notification");
         let sent_ms = notice.sent_ms.expect("it says");
-        assert_eq!(fold(&mut scan, &notice, sent_ms, None), Told::Counts);
+        assert_eq!(fold(&mut scan, &notice, (sent_ms, None), &[]), Told::Counts);
     }
     assert_eq!((scan.starts, scan.completed_early), (1, false));
     assert_eq!(scan.started_ms, Some(1_795_967_576_938));
     assert_eq!(scan.completed_ms, Some(1_795_967_576_992));
     assert_eq!(scan.scanned["public.hello"].rows, 5);
     assert_eq!(scan.scanned["public.wide"].rows, 6);
+}
+
+#[test]
+fn two_connectors_in_one_topic_are_told_apart_or_believed_neither() {
+    let topics = ["snap.public.hello".to_owned()];
+    let tell = |scan: &mut Scan, connector: &str, event: Event, sent_ms: i64| {
+        let mut notice = notice(event);
+        notice.connector = Some(connector.to_owned());
+        fold(scan, &notice, (sent_ms, None), &topics)
+    };
+    // The live connector's own snapshot, told before and after.
+    let mut scan = Scan::default();
+    tell(&mut scan, "app", Event::Started, 1);
+    tell(&mut scan, "app", Event::Completed, 2);
+    assert_eq!(tell(&mut scan, "snap", Event::Started, 3), Told::Counts);
+    assert_eq!((scan.starts, scan.completed_ms), (1, None));
+    assert_eq!(tell(&mut scan, "app", Event::Completed, 4), Told::LeftOut);
+    assert_eq!(
+        (scan.completed_ms, scan.other_connector.as_ref()),
+        (None, None)
+    );
+    tell(&mut scan, "snap", Event::Completed, 5);
+    assert_eq!(scan.completed_ms, Some(5));
+    // Names that tell nothing.
+    let mut scan = Scan::default();
+    tell(&mut scan, "a", Event::Started, 1);
+    assert_eq!(tell(&mut scan, "b", Event::Completed, 2), Told::LeftOut);
+    assert_eq!(scan.completed_ms, None);
+    assert_eq!(scan.other_connector.as_deref(), Some("b"));
 }
 
 #[test]

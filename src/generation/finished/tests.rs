@@ -123,12 +123,17 @@ fn a_scan_that_has_not_ended_is_told_apart() {
     scanning.completed_ms = None;
     let mut aborted = scan(&[]);
     aborted.aborted_ms = Some(15);
+    let mut mixed = scan(&[("public.a", 0, "EMPTY"), ("public.b", 0, "EMPTY")]);
+    mixed.connector = Some("one".to_owned());
+    mixed.other_connector = Some("other".to_owned());
+    let names = ["one", "other"].map(str::to_owned);
     for (scan, expected) in [
         (Scan::default(), Count::NotStarted),
         (early, Count::Early),
         (skipped, Count::Skipped),
         (scanning, Count::Scanning),
         (aborted, Count::Aborted),
+        (mixed, Count::Mixed { names }),
     ] {
         assert_eq!(count(&two(&[], &scan)), expected);
         assert_eq!(finished(&two(&[], &scan), Quiet), None);
