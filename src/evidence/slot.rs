@@ -93,8 +93,8 @@ fn ending(position: u64, running: BTreeSet<u32>, look: Look<'_>) -> Next {
     }
 }
 
-/// Whether Debezium leaves the slot to others: `lsn.flush.mode`, or `flush.lsn.source`, which it was
-/// before.
+/// Whether Debezium leaves the slot to others: `lsn.flush.mode`, or `flush.lsn.source`, as it was
+/// called before.
 pub fn by_hand(mode: Option<&str>, source: Option<&str>) -> bool {
     match mode {
         Some(mode) => mode.eq_ignore_ascii_case("manual"),

@@ -53,10 +53,9 @@ impl Play {
         let until = Instant::now() + LIMIT;
         let control = loop {
             let said = running[0].err();
-            if let Some((_, rest)) = said.split_once("control plane at ") {
-                if let Some((address, _)) = rest.split_once('\n') {
-                    break address.to_owned();
-                }
+            let told = said.split_once("control plane at ");
+            if let Some((address, _)) = told.and_then(|(_, rest)| rest.split_once('\n')) {
+                break address.to_owned();
             }
             assert!(Instant::now() < until, "{said}");
             std::thread::sleep(Duration::from_millis(10));
