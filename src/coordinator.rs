@@ -196,7 +196,7 @@ impl Coordinator {
                 true => Stage::Ready,
                 false => Stage::CaughtUp,
             };
-            of.state.stage.is_over() || progress(&of.state) >= enough
+            of.state.stage.is_over() || progress(&of.state) >= enough || of.failed
         })
     }
 

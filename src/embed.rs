@@ -23,7 +23,6 @@ use crate::sink::{Sink, settings as sink_settings};
 use crate::store::Store;
 use crate::summary::Summary;
 use crate::topic::Topics;
-use crate::topic::growth::watch_growth;
 use headwater_operators::time::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -189,13 +188,7 @@ impl Embedded {
     /// ready (see [`judge`]).
     pub fn run(&self) -> Result<Summary, Error> {
         let job = self.job()?;
-        let failures = Arc::clone(&job.failures);
-        let _growth = watch_growth(
-            Arc::clone(&job.topics),
-            run::counts(&job.partitions.mutations),
-            run::GROWTH_EVERY,
-            move |error| failures.report(error),
-        )?;
+        let _growth = run::watch_mutations(&job)?;
         let begun = Instant::now();
         let watch = || {
             if self.limit.is_some_and(|limit| begun.elapsed() >= limit) {

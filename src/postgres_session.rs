@@ -1,5 +1,5 @@
-//! Sessions of PostgreSQL that only read: the source for `check`, `init` and evidence, both sides of
-//! `verify`.
+//! Sessions of PostgreSQL that only read: the source for `check`, `init` and evidence, both sides
+//! of `verify`.
 //!
 //! Invariant: a session is read-only from its first statement on.
 //!

@@ -31,7 +31,7 @@ use crate::sink::settings as sink_settings;
 use crate::store::Store;
 use crate::summary::Summary;
 use crate::table::{Role, Table};
-use crate::topic::growth::watch_growth;
+use crate::topic::growth::{GrowthWatch, watch_growth};
 use crate::topic::kafka::KafkaTopics;
 use crate::topic::mixed::{MixedTopics, TopicKind, kind};
 use crate::topic::{Assignment, OffsetRange, Start, Topics};
@@ -49,7 +49,7 @@ const STREAMS: &str = "note: the replay is larger than limits.replay_bytes_max, 
     so it is written as it comes: readers of the target may see rows go back until the job has \
     caught up";
 /// How often partition counts of mutation topics are looked at.
-pub(crate) const GROWTH_EVERY: Duration = Duration::from_secs(30);
+const GROWTH_EVERY: Duration = Duration::from_secs(30);
 /// The id of the generation that a first start opens.
 pub const FIRST_GENERATION: &str = "g1";
 
@@ -116,17 +116,22 @@ pub fn run(args: &RunArgs) -> Result<(), Error> {
         sink_watch.clone(),
         facts(&config, args, &place, &job.settings),
     );
-    let growing = Arc::clone(&job.failures);
-    let _growth = watch_growth(
-        Arc::clone(&job.topics),
-        counts(&job.partitions.mutations),
-        GROWTH_EVERY,
-        move |error| growing.report(error),
-    )?;
+    let _growth = watch_mutations(&job)?;
     setup.over();
     execute(&job, place, args, (&stop, &control), sink_watch.as_ref())?;
     let stopped = stop.requested() || control.stop_asked();
     finish(&job, args, stopped, began.elapsed())
+}
+
+/// Ends the job when a mutation topic grows.
+pub(crate) fn watch_mutations(job: &Arc<Job>) -> Result<GrowthWatch, Error> {
+    let failures = Arc::clone(&job.failures);
+    watch_growth(
+        Arc::clone(&job.topics),
+        counts(&job.partitions.mutations),
+        GROWTH_EVERY,
+        move |error| failures.report(error),
+    )
 }
 
 /// What the control plane tells of this run.

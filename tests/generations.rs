@@ -526,6 +526,42 @@ fn a_wait_that_has_a_limit_ends_and_says_what_for() {
     assert!(error.contains("no READ has come"), "{error}");
 }
 
+/// One-shot: nobody is there to drop the table (B35).
+#[test]
+fn a_run_that_ends_by_itself_does_not_wait_for_a_table_whose_scan_has_failed() {
+    let world = World::new("");
+    world.topics.create("told", 1);
+    let told = [
+        ("STARTED", ""),
+        ("TABLE_SCAN_COMPLETED", "SQL_EXCEPTION"),
+        ("COMPLETED", ""),
+    ];
+    for (event, status) in told {
+        let text = format!(
+            "{{\"type\":\"{event}\",\"aggregate_type\":\"Initial Snapshot\",\"timestamp\":{},\
+             \"additional_data\":{{\"scanned_collection\":\"public.a\",\
+             \"status\":\"{status}\"}}}}",
+            now_ms()
+        );
+        let record = OwnedRecord::new(None, Some(&text));
+        world.topics.append("told", 0, record);
+    }
+    world.topics.append("sa", 0, record('r', "a", 1, "first"));
+    let at = |name: &str| world.folder.path().join(name).display().to_string();
+    let text = format!(
+        "job = \"hello\"\n[source]\nnotifications = \"told\"\nend_settle = \"1s\"\n[[table]]\n\
+         name = \"public.a\"\nmutations = \"ma\"\nsnapshot = \"sa\"\n[sink]\nkind = \"null\"\n\
+         [checkpoint]\nstore = \"file:{}\"\n[quarantine]\npath = \"{}\"\n",
+        at("once"),
+        at("quarantine")
+    );
+    let job = Embedded::new(text).topics(world.topics.clone());
+    let error = job.run().expect_err("a table is missing");
+    assert_eq!(error.kind.exit_code(), 3, "{error}");
+    assert!(error.text.contains("public.a"), "{error}");
+    assert!(error.text.contains("SQL_EXCEPTION"), "{error}");
+}
+
 /// Notifications on a topic that was handed in are evidence like those of a broker.
 #[test]
 fn notifications_on_topics_that_were_handed_in_tell_the_end() {

@@ -6,7 +6,7 @@ use super::arrivals::Arrivals;
 use crate::checkpoint::BadReads;
 use crate::checkpoint::manifest::GenerationState;
 use crate::config::choices::SourceFinished;
-use crate::generation::finished::{self, Snapshot};
+use crate::generation::finished::{self, Count, Snapshot};
 use crate::generation::live::{self, Live};
 use crate::generation::step::{Facts, progress};
 use crate::generation::waits::{Scene, wait};
@@ -44,6 +44,8 @@ pub(super) struct One {
     pub(super) watched_since: Option<i64>,
     /// What counted for the end of the snapshot at the last step.
     pub(super) finished: Option<SourceFinished>,
+    /// A table was not scanned well: nothing but a person, or another snapshot, helps.
+    pub(super) failed: bool,
     /// Ends that a person gave lie beyond what the topics hold.
     pub(super) ends_beyond: bool,
     /// Ends are not asked for before this job time.
@@ -90,6 +92,7 @@ impl One {
             delivered_ms: Vec::new(),
             watched_since: None,
             finished: None,
+            failed: false,
             ends_beyond: false,
             ask_after_ms: 0,
             cutoff_wanted: false,
@@ -150,6 +153,17 @@ impl One {
             (false, Some(_)) => self.live_since_ms = None,
             _ => {}
         }
+        // The other tables are read first.
+        let quiet = self.quiet_for_ms(moment) >= moment.readiness.end_settle_ms;
+        self.failed = quiet
+            && !self.frozen
+            && matches!(finished::count(&self.snapshot(moment)), Count::Bad { .. });
+    }
+
+    /// For how long no READ has come.
+    fn quiet_for_ms(&self, moment: &Moment<'_>) -> u64 {
+        let since_ms = self.delivered.map_or(moment.now_ms, |(_, at_ms)| at_ms);
+        moment.now_ms.saturating_sub(since_ms)
     }
 
     /// What is known of its snapshot.
@@ -159,8 +173,7 @@ impl One {
             let table = moment.tables.get(usize::from(number))?;
             Some((number, table.name.as_str()))
         });
-        let since_ms = self.delivered.map_or(moment.now_ms, |(_, at_ms)| at_ms);
-        let quiet_for_ms = moment.now_ms.saturating_sub(since_ms);
+        let quiet_for_ms = self.quiet_for_ms(moment);
         let idle = moment
             .idle_ms
             .is_some_and(|idle_ms| quiet_for_ms >= idle_ms);

@@ -4,8 +4,9 @@
 //! again after a restart on top of what is remembered, does nothing; `completed_ms` is never set
 //! when a STARTED was sent later. Ones that were sent before the generation's begin are left out.
 //!
-//! It relies on the clock of the connector: one that moves to a machine whose clock is behind by more than its own restart takes
-//! is not heard until that clock has caught up, so that nothing counts as completed too early.
+//! It relies on the clock of the connector: one that moves to a machine whose clock is behind by
+//! more than its own restart takes is not heard until that clock has caught up, so that nothing
+//! counts as completed too early.
 
 use super::notice::{Event, Notice};
 use super::sender::{Whose, names, whose};

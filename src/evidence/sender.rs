@@ -22,8 +22,8 @@ pub(super) enum Whose {
     Unknown,
 }
 
-/// `known`: whose notifications were taken so far; `new`: who sends this one; `topics`: those of the
-/// generation.
+/// `known`: whose notifications were taken so far; `new`: who sends this one; `topics`: those of
+/// the generation.
 pub(super) fn whose(known: Option<&str>, new: Option<&str>, topics: &[String]) -> Whose {
     let (Some(known), Some(new)) = (known, new) else {
         return Whose::Ours;
