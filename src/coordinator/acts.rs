@@ -11,6 +11,7 @@ use crate::generation::admit::{self, Now, admit};
 use crate::generation::record::{Promotion, Said};
 use crate::generation::request::{Body, Open};
 use crate::generation::{Refusal, Stage};
+use crate::summary::grouped;
 use headwater_operators::control::Command;
 use headwater_operators::retention::KeepMarkers;
 use std::time::Duration;
@@ -77,6 +78,16 @@ impl Coordinator {
                     "nothing proves that the live connector has passed the cutoff; accepted"
                         .to_owned(),
                 )
+            }
+            Body::AcceptDeadLetters { generation } => {
+                let of = self.generation_mut(generation)?;
+                let lost = of.lost();
+                of.state.dead_letters_accepted = of.dead_letters;
+                let text = match lost {
+                    0 => "there is no dead letter to accept".to_owned(),
+                    lost => format!("the loss of {} mutations is accepted", grouped(lost)),
+                };
+                done(generation, text)
             }
             Body::Reads {
                 paused,

@@ -59,6 +59,7 @@ impl Coordinator {
             requests: Requests::new(base.map_or_else(Vec::new, |base| base.requests.clone())),
             questions: Questions::new(Arc::clone(&job.topics), Arc::clone(&job.panel)),
             read_control: base.map_or_else(ReadControl::default, |base| base.read_control.clone()),
+            dead_letters_before: base.map_or_else(Vec::new, |base| base.dead_letters.clone()),
             held_for_markers: false,
             retention: base.map_or_else(RetentionState::default, |base| base.retention.clone()),
             wall_known: base.map_or_else(Vec::new, |base| base.time.wall.clone()),

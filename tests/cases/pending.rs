@@ -18,7 +18,6 @@ const PENDING: &[(&str, &str)] = &[
     ("B32", GENERATIONS),
     ("B35", GENERATIONS),
     ("B37", GENERATIONS),
-    ("B41", "needs dead letters and poison marks"),
     (
         "B52",
         "needs notifications; its restart is a test of `main.rs`",

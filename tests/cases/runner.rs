@@ -128,6 +128,7 @@ fn settings(case: &Case, run: &Run) -> Result<(Settings, Option<Vec<String>>), S
             ("empty_value", Some("tombstone")) => {
                 settings.decode.empty_value = EmptyValue::Tombstone;
             }
+            ("on_error", Some("dead_letter")) => settings.decode.dead_letters = true,
             ("table.key", None) => {
                 key = Some(serde_json::from_value(value.clone()).map_err(|e| e.to_string())?);
             }
@@ -534,7 +535,11 @@ impl Player {
                 "reads_dropped",
                 counts.reads_dropped_marker + counts.reads_dropped_superseded,
             ),
-            ("reads_quarantined", counts.reads_quarantined),
+            (
+                "reads_quarantined",
+                counts.reads_quarantined + counts.reads_poisoned,
+            ),
+            ("dead_letters", counts.dead_letters()),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into();
@@ -543,9 +548,10 @@ impl Player {
         }
         let target = self.target.lock().expect("not poisoned");
         let quarantined = target.quarantined.len() as u64;
-        let counted = counts.reads_quarantined + counts.reads_late;
+        let counted = counts.kept_back();
         // The counts are of the last run alone.
-        assert!(!played || self.starts > 1 || quarantined == counted);
+        let letters = counts.dead_letters() == target.dead_letters;
+        assert!(!played || self.starts > 1 || (quarantined == counted && letters));
         Outcome {
             outcome: outcome.to_owned(),
             message,

@@ -2,8 +2,9 @@
 
 use super::{
     FingerprintKey, GenerationState, JobTime, Manifest, ManifestError, Markers, PartitionState,
-    RetentionState, RunRef, Ticks, secret_hex,
+    PoisonState, RetentionState, RunRef, Ticks, secret_hex,
 };
+use crate::dead_letter::Counted;
 use crate::table::Role;
 use proptest::prelude::{any, prop, proptest};
 use serde_json::{Value, json};
@@ -70,6 +71,15 @@ pub(crate) fn manifest() -> Manifest {
                 },
             ],
         },
+        poison_marks: vec![PoisonState::of(1 << 127 | 0xab, 40)],
+        dead_letters: vec![Counted {
+            topic: "other".to_owned(),
+            tables: vec![7],
+            first_ms: 20,
+            last_ms: 40,
+            letters: 2,
+            keyless: 1,
+        }],
         generations: vec![GenerationState {
             number: 1,
             id: "g1".to_owned(),

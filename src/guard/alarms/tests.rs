@@ -133,6 +133,10 @@ fn rows_of_rebuilds() -> Vec<Row> {
         ),
         (late(Stage::CaughtUp), Some(("late_reads", true))),
         (
+            of_rebuild(|rebuild| rebuild.dead_letters = 1),
+            Some(("dead_letters", true)),
+        ),
+        (
             late(Stage::Promoted),
             Some(("late_reads_after_promotion", true)),
         ),

@@ -62,6 +62,13 @@ fn verbs_ask_for_what_they_say() {
             },
         ),
         (
+            "accept-dead-letters",
+            "{}",
+            Body::AcceptDeadLetters {
+                generation: generation.clone(),
+            },
+        ),
+        (
             "accept-lag",
             "{}",
             Body::AcceptLag {
