@@ -79,16 +79,7 @@ impl Coordinator {
                         .to_owned(),
                 )
             }
-            Body::AcceptDeadLetters { generation } => {
-                let of = self.generation_mut(generation)?;
-                let lost = of.lost();
-                of.state.dead_letters_accepted = of.dead_letters;
-                let text = match lost {
-                    0 => "there is no dead letter to accept".to_owned(),
-                    lost => format!("the loss of {} mutations is accepted", grouped(lost)),
-                };
-                done(generation, text)
-            }
+            Body::AcceptDeadLetters { generation } => self.accept_dead_letters(generation),
             Body::Reads {
                 paused,
                 per_second_max,
@@ -103,6 +94,18 @@ impl Coordinator {
                 self.promotion(body, (at.0, wall_ms))
             }
         }
+    }
+
+    /// What was counted so far is accepted, and no more.
+    fn accept_dead_letters(&mut self, generation: &str) -> Done {
+        let of = self.generation_mut(generation)?;
+        let lost = of.lost();
+        of.state.dead_letters_accepted = of.dead_letters.max(of.state.dead_letters_accepted);
+        let text = match lost {
+            0 => "there is no dead letter to accept".to_owned(),
+            lost => format!("the loss of {} mutations is accepted", grouped(lost)),
+        };
+        done(generation, text)
     }
 
     fn admitted(&self, body: &Body, now_ms: u64) -> Result<(), Refusal> {

@@ -111,7 +111,7 @@ impl One<'_> {
     }
 
     /// A record that cannot be decoded: a dead letter, or the end of the job. A READ is never a
-    /// letter: the generation would lack it for good, and its connector is still there to be mended.
+    /// letter: its snapshot can be taken again.
     #[cold]
     fn undecodable(
         &mut self,

@@ -1,8 +1,8 @@
 //! The transitions of a generation: one pure function over what is known of it.
 //!
 //! Invariant: a stage is come into only when the one before was; nothing but a late READ or a dead
-//! letter takes one back, and that before promotion alone. An unsafe generation goes on being read to its end, and
-//! is never ready.
+//! letter takes one back, and that before promotion alone. An unsafe generation goes on being read
+//! to its end, and is never ready.
 
 use super::stage::Stage;
 use crate::checkpoint::manifest::GenerationState;

@@ -1,7 +1,7 @@
 //! Records that are kept from the target: READs that must not be written as truth, in
 //! `quarantine.<incarnation>.<worker>.jsonl`, and mutations that cannot be decoded, in
-//! `dead_letter.<incarnation>.<worker>.jsonl`; or the same lines in a Kafka topic, each with the key
-//! `TOPIC[PARTITION]@OFFSET`.
+//! `dead_letter.<incarnation>.<worker>.jsonl`; or the same lines in a Kafka topic, each with the
+//! key `TOPIC[PARTITION]@OFFSET`.
 //!
 //! Invariant: every such record is there, durable, before its ticket is; nothing is folded. A
 //! record may stand there twice after a failure; topic, partition and offset tell.

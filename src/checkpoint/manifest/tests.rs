@@ -22,6 +22,17 @@ fn partition() -> PartitionState {
     }
 }
 
+fn letters() -> Counted {
+    Counted {
+        topic: "other".to_owned(),
+        tables: vec![7],
+        first_ms: 20,
+        last_ms: 40,
+        letters: 2,
+        keyless: 1,
+    }
+}
+
 /// A manifest with something in every member.
 pub(crate) fn manifest() -> Manifest {
     Manifest {
@@ -72,14 +83,7 @@ pub(crate) fn manifest() -> Manifest {
             ],
         },
         poison_marks: vec![PoisonState::of(1 << 127 | 0xab, 40)],
-        dead_letters: vec![Counted {
-            topic: "other".to_owned(),
-            tables: vec![7],
-            first_ms: 20,
-            last_ms: 40,
-            letters: 2,
-            keyless: 1,
-        }],
+        dead_letters: vec![letters()],
         generations: vec![GenerationState {
             number: 1,
             id: "g1".to_owned(),

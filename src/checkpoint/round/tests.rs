@@ -3,7 +3,7 @@
 
 use super::{Checkpointer, Checkpoints, CutState};
 use crate::checkpoint::manifest::tests::manifest;
-use crate::checkpoint::manifest::{GenerationState, PartitionState, PoisonState, Ticks};
+use crate::checkpoint::manifest::{GenerationState, Manifest, PartitionState, PoisonState, Ticks};
 use crate::checkpoint::{self, Part, start_uploads};
 use crate::dead_letter::{self, Counted};
 use crate::error::Error;
@@ -206,6 +206,17 @@ fn round_of(
     number
 }
 
+/// What workers said of dead letters and poisoned keys is in it.
+fn assert_letters(written: &Manifest) {
+    let letters = dead_letter::total(&written.dead_letters);
+    let before = dead_letter::total(&manifest().dead_letters);
+    assert_eq!(letters, (before.0 + WORKERS as u64, before.1 + 1));
+    let marks = written.poison_marks.iter().filter_map(PoisonState::mark);
+    let marks: Vec<_> = marks.map(|mark| (mark.fingerprint, mark.tick_ms)).collect();
+    // Those of the manifest before are told again by who has them.
+    assert_eq!(marks, [(u128::MAX, 20), (u128::MAX - 1, 20)]);
+}
+
 #[test]
 fn every_part_and_durability_are_waited_for() {
     let store = Store::memory();
@@ -247,13 +258,7 @@ fn every_part_and_durability_are_waited_for() {
     assert_eq!(written.number, 8);
     assert_eq!((written.time.cut_ms, written.time.now_ms), (2000, 2100));
     assert_eq!(written.offsets.len(), 4);
-    let letters = dead_letter::total(&written.dead_letters);
-    let before = dead_letter::total(&manifest().dead_letters);
-    assert_eq!(letters, (before.0 + WORKERS as u64, before.1 + 1));
-    let marks = written.poison_marks.iter().filter_map(PoisonState::mark);
-    let marks: Vec<_> = marks.map(|mark| (mark.fingerprint, mark.tick_ms)).collect();
-    // Those of the manifest before are told again by who has them.
-    assert_eq!(marks, [(u128::MAX, 20), (u128::MAX - 1, 20)]);
+    assert_letters(&written);
     let generation = &written.generations[0];
     assert_eq!((generation.unsafe_reads, generation.late_reads), (13, 24));
     let seen = |run: &str, rows, first_ms, last_ms, last_marker| ReadsSeen {

@@ -109,8 +109,8 @@ pub struct GenerationReads {
     pub emitted: u64,
     /// Dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// That may be stale (`unsafe`), lie behind the end (`late`), or whose key's last mutation could
-    /// not be decoded (`poisoned`).
+    /// That may be stale (`unsafe`), lie behind the end (`late`), or whose key's last mutation
+    /// could not be decoded (`poisoned`).
     pub kept_back: BTreeMap<String, u64>,
 }
 

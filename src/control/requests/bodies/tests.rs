@@ -62,13 +62,6 @@ fn verbs_ask_for_what_they_say() {
             },
         ),
         (
-            "accept-dead-letters",
-            "{}",
-            Body::AcceptDeadLetters {
-                generation: generation.clone(),
-            },
-        ),
-        (
             "accept-lag",
             "{}",
             Body::AcceptLag {
@@ -92,6 +85,14 @@ fn verbs_ask_for_what_they_say() {
             "{word}"
         );
     }
+}
+
+#[test]
+fn a_loss_is_accepted_for_one_generation() {
+    let (_, accept) = asked("accept-dead-letters", "{}").expect("a verb");
+    let generation = "g1".to_owned();
+    let wanted = Body::AcceptDeadLetters { generation };
+    assert_eq!(accept, Verb::Plain(wanted));
 }
 
 #[test]
