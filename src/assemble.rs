@@ -221,6 +221,7 @@ fn queues(
             names: Arc::clone(names),
             quarantine_dir: quarantine_dir(config),
             quarantine_topic: run::settings::quarantine_topic(config)?,
+            dead_letters: run::settings::dead_letters(config)?,
             dead_letter: None,
             on_failure: Arc::new(move |error| failed.report(error)),
             replay: Arc::clone(replay),

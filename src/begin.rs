@@ -89,6 +89,7 @@ pub fn lead(terms: &Terms<'_>) -> Result<Begun, Error> {
     // What is wrong with them is said before anything is written.
     Place::of(terms.config)?;
     run::settings::quarantine_topic(terms.config)?;
+    run::settings::dead_letters(terms.config)?;
     let lease_time = terms.config.checkpoint.lease;
     lease::wait_until_free(terms.store, job, lease_time, &mut |text| cli::note(text))?;
     let numbers = checkpoint::numbers(terms.store, job)?;
@@ -346,6 +347,8 @@ fn first(terms: &Terms<'_>) -> Result<Manifest, Error> {
         offsets: states.into_iter().flatten().collect(),
         retention: RetentionState::default(),
         markers: Markers::default(),
+        poison_marks: Vec::new(),
+        dead_letters: Vec::new(),
         generations: Vec::new(),
         requests: Vec::new(),
         read_control: ReadControl::default(),

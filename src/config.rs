@@ -209,6 +209,11 @@ impl Config {
             &mut self.quarantine.path,
             &format!("{job}.quarantine"),
         );
+        fill(
+            self.dead_letter.kind,
+            &mut self.dead_letter.path,
+            &format!("{job}.dead_letter"),
+        );
     }
 
     fn read_kafka(&mut self, node: &Node) -> Result<(), Error> {

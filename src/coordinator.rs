@@ -21,6 +21,7 @@ mod stages;
 
 use crate::checkpoint::manifest::{ReadControl, RetentionState};
 use crate::checkpoint::{Checkpointer, Part};
+use crate::dead_letter::Counted;
 use crate::error::Error;
 use crate::failure::Failures;
 use crate::generation::step::progress;
@@ -94,6 +95,8 @@ pub struct Coordinator {
     requests: Requests,
     questions: Questions,
     read_control: ReadControl,
+    /// Mutations that went to the dead letters in earlier runs.
+    dead_letters_before: Vec<Counted>,
     /// READs wait because there are too many markers.
     held_for_markers: bool,
     retention: RetentionState,
@@ -191,7 +194,8 @@ impl Coordinator {
         let saves = self.checkpointer.is_some();
         self.generations.iter().all(|of| {
             let bad = of.bad();
-            let spoiled = bad.unsafe_reads > 0 || bad.late_reads > 0 || !self.settings.rule;
+            let lacking = bad.late_reads > 0 || of.lost() > 0;
+            let spoiled = bad.unsafe_reads > 0 || lacking || !self.settings.rule;
             let enough = match saves && !spoiled {
                 true => Stage::Ready,
                 false => Stage::CaughtUp,

@@ -65,6 +65,8 @@ pub struct DecodeSettings {
     pub pass_unavailable: bool,
     /// What becomes of rows of tables that are not configured.
     pub other_tables: OtherTables,
+    /// Whether a mutation that cannot be decoded goes to the dead letters; else it ends the job.
+    pub dead_letters: bool,
 }
 
 /// A record that is not a row; skipped and counted by kind (wire.md W8).

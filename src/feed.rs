@@ -29,6 +29,7 @@ pub use snapshot::SnapshotFeeds;
 
 use crate::checkpoint::Outbox;
 use crate::checkpoint::manifest::PartitionState;
+use crate::dead_letter::Counted;
 use crate::decode::{DecodeSettings, Decoder, Ignored};
 use crate::failure::Failures;
 use crate::job::Panel;
@@ -55,6 +56,8 @@ pub struct FeedCounters {
     pub behind: bool,
     /// Records that are no row, by kind.
     pub ignored: BTreeMap<Ignored, u64>,
+    /// Mutations that were given as dead letters.
+    pub dead_letters: Vec<Counted>,
     /// The partitions that are read, by generation.
     pub partitions: BTreeMap<u32, Vec<PartitionRead>>,
 }

@@ -278,6 +278,8 @@ pub struct ShownGeneration {
     pub targets_reached: (usize, usize),
     /// READs that its snapshot has in all, where that is known.
     pub reads_total: Option<u64>,
+    /// Mutations of its tables that went to the dead letters and that nobody has accepted.
+    pub dead_letters: u64,
 }
 
 /// READs of one generation in one run.
@@ -291,6 +293,8 @@ pub struct GenerationCounts {
     pub dropped_marker: u64,
     /// Dropped because the generation is not open for the table.
     pub dropped_superseded: u64,
+    /// Quarantined, as the last mutation of their key could not be decoded.
+    pub poisoned: u64,
     /// May be stale: quarantined, emitted all the same, or the end of the job.
     pub unsafe_reads: u64,
     /// Behind a frozen end, or older than the generation: quarantined.
@@ -304,6 +308,7 @@ impl GenerationCounts {
         self.emitted += more.emitted;
         self.dropped_marker += more.dropped_marker;
         self.dropped_superseded += more.dropped_superseded;
+        self.poisoned += more.poisoned;
         self.unsafe_reads += more.unsafe_reads;
         self.late += more.late;
     }
@@ -342,6 +347,14 @@ impl Shown {
             unsafe_reads: self.bad_reads_before.unsafe_reads + self.counts.unsafe_reads(),
             late_reads: self.bad_reads_before.late_reads + self.counts.reads_late,
         }
+    }
+
+    /// Mutations that went to the dead letters and that nobody has accepted, of the generation that
+    /// has most of them: one may be of the tables of several.
+    pub fn dead_letters(&self) -> u64 {
+        let live = self.generations.iter();
+        let live = live.filter(|of| !of.state.stage.is_over());
+        live.map(|of| of.dead_letters).max().unwrap_or(0)
     }
 
     /// Whether a signal, at any process, ended the run before it had caught up.

@@ -17,6 +17,7 @@ pub mod connect;
 pub mod connector;
 pub mod control;
 pub mod coordinator;
+pub mod dead_letter;
 pub mod decode;
 pub mod demo;
 pub mod embed;

@@ -130,6 +130,7 @@ mod tests {
         let looked = |id| Looked {
             id,
             marker: Some(id),
+            poison: None,
             ..Looked::default()
         };
         // Of the second, of nobody, and something else.

@@ -47,7 +47,23 @@ pub fn judge(shown: &Shown, settings: &Settings) -> Result<CaughtUp, Error> {
             false => error,
         });
     }
-    Ok(CaughtUp)
+    match shown.dead_letters() {
+        0 => Ok(CaughtUp),
+        letters => Err(lost(letters, shown.counts.reads_poisoned)),
+    }
+}
+
+/// All is done, and a person has not accepted what is lost.
+fn lost(letters: u64, reads_poisoned: u64) -> Error {
+    let text = format!("{letters} mutations could not be decoded and are in the dead letters");
+    Error::new(ErrorKind::NotReady, text)
+        .line(format!(
+            "{reads_poisoned} READs of their keys were quarantined in this run (`poisoned`): the \
+             target lacks these rows."
+        ))
+        .line("Look at the dead letters; have the rows written once more at the source. To accept")
+        .line("the loss, run the job without --once, and")
+        .line("`headwater generation accept-dead-letters`.")
 }
 
 /// What every process of the job ends with. A person's stop before the job had caught up counts as

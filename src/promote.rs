@@ -180,14 +180,17 @@ fn ready(generation: &ShownGeneration) -> Criterion {
 fn loss(generation: &ShownGeneration) -> Criterion {
     let state = &generation.state;
     let (unsafe_reads, late) = (state.unsafe_reads, state.late_reads);
-    let met = unsafe_reads == 0 && late == 0 && state.stage != Stage::Unsafe;
+    let letters = generation.dead_letters;
+    let bad_reads = unsafe_reads > 0 || late > 0 || state.stage == Stage::Unsafe;
+    let met = !bad_reads && letters == 0;
     Criterion {
         name: "no_loss".to_owned(),
-        required: "no READ that may be stale or came late".to_owned(),
-        actual: format!("{unsafe_reads} that may be stale, {late} late"),
+        required: "no READ that may be stale or came late, and no dead letter".to_owned(),
+        actual: format!("{unsafe_reads} that may be stale, {late} late, {letters} dead letters"),
         met,
-        remedy: (!met).then(|| {
-            "`headwater quarantine ls`; then take a new snapshot of these keys".to_owned()
+        remedy: (!met).then(|| match bad_reads {
+            true => "`headwater quarantine ls`; then take a new snapshot of these keys".to_owned(),
+            false => format!("headwater generation accept-dead-letters {}", state.id),
         }),
     }
 }

@@ -299,7 +299,8 @@ pub fn summary(shown: &Shown, outcome: &str, workers: usize, elapsed: Duration) 
         reads_dropped: reasons
             .map(|(reason, count)| (reason.to_owned(), count))
             .into(),
-        reads_quarantined: counts.reads_quarantined + counts.reads_late,
+        reads_quarantined: counts.kept_back(),
+        dead_letters: counts.dead_letters(),
         ignored: counts.ignored.clone(),
         workers,
         elapsed_seconds: elapsed.as_millis() as f64 / 1000.0,
@@ -316,7 +317,7 @@ pub fn progress(shown: &Shown) -> Progress {
         mutations_emitted: counts.mutations_emitted,
         reads_emitted: counts.reads_emitted,
         reads_dropped_marker: counts.reads_dropped_marker,
-        reads_quarantined: counts.reads_quarantined + counts.reads_late,
+        reads_quarantined: counts.kept_back(),
         markers: counts.markers,
         marker_bytes: counts.marker_bytes,
         lag_records: None,

@@ -11,6 +11,7 @@
 //! It cannot: order rows of different keys, or take part of a batch back.
 
 pub mod admit;
+mod aside;
 mod backoff;
 pub mod batch;
 pub mod claim;
@@ -24,7 +25,6 @@ mod ledger;
 mod line;
 pub mod null;
 pub mod postgres;
-mod quarantine;
 pub mod queue;
 pub mod replay;
 pub mod settings;
@@ -84,8 +84,10 @@ impl Origin {
     /// The origin of a record.
     pub fn of(record: &RecordRef<'_>) -> Origin {
         let role = match record.op {
-            Op::Read | Op::Quarantined | Op::Late | Op::TooOld => Role::Snapshot,
-            Op::Upsert | Op::Delete | Op::ReadInPlace => Role::Mutations,
+            Op::Read | Op::Quarantined | Op::Late | Op::TooOld | Op::ReadPoisoned => Role::Snapshot,
+            Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Poisoned | Op::Undecodable => {
+                Role::Mutations
+            }
         };
         Origin {
             role,

@@ -1,5 +1,6 @@
 //! What one worker has done, as it is sent to worker 0, and the sum over all of them.
 
+use crate::dead_letter::{self, Counted};
 use crate::feed::FeedCounters;
 use crate::job::GenerationCounts;
 use crate::key::KnownShape;
@@ -31,6 +32,10 @@ pub struct Counts {
     pub reads_quarantined: u64,
     /// READs behind a frozen end, or of an older run, quarantined.
     pub reads_late: u64,
+    /// READs quarantined because the last mutation of their key could not be decoded.
+    pub reads_poisoned: u64,
+    /// Mutations that could not be decoded and went to the dead letters.
+    pub dead_letters: Vec<Counted>,
     /// READs emitted although they may be stale.
     pub reads_emitted_unsafe: u64,
     /// READs at which the job must end.
@@ -80,6 +85,8 @@ impl Counts {
             reads_dropped_superseded: merge.reads_dropped_superseded,
             reads_quarantined: merge.reads_quarantined,
             reads_late: merge.reads_late,
+            reads_poisoned: merge.reads_poisoned,
+            dead_letters: mutations.dead_letters.clone(),
             reads_emitted_unsafe: merge.reads_emitted_unsafe,
             reads_failed: merge.reads_failed,
             reads_held: merge.reads_held,
@@ -118,6 +125,8 @@ impl Counts {
             all.reads_dropped_superseded += one.reads_dropped_superseded;
             all.reads_quarantined += one.reads_quarantined;
             all.reads_late += one.reads_late;
+            all.reads_poisoned += one.reads_poisoned;
+            dead_letter::add_up(&mut all.dead_letters, &one.dead_letters);
             all.reads_emitted_unsafe += one.reads_emitted_unsafe;
             all.reads_failed += one.reads_failed;
             all.reads_held += one.reads_held;
@@ -144,6 +153,16 @@ impl Counts {
         self.reads_quarantined + self.reads_emitted_unsafe + self.reads_failed
     }
 
+    /// READs in the quarantine.
+    pub fn kept_back(&self) -> u64 {
+        self.reads_quarantined + self.reads_late + self.reads_poisoned
+    }
+
+    /// Mutations that went to the dead letters.
+    pub fn dead_letters(&self) -> u64 {
+        dead_letter::total(&self.dead_letters).0
+    }
+
     /// Rows read from both topics; stands still when neither delivers.
     pub fn rows_read(&self) -> u64 {
         self.mutations_read + self.reads_read
@@ -161,6 +180,7 @@ fn generations(reads: &FeedCounters, merge: &MergeCounters) -> BTreeMap<u32, Gen
         counts.emitted = decided.emitted;
         counts.dropped_marker = decided.dropped_marker;
         counts.dropped_superseded = decided.dropped_superseded;
+        counts.poisoned = decided.poisoned;
         counts.unsafe_reads = decided.unsafe_reads;
         counts.late = decided.late;
     }

@@ -18,8 +18,11 @@ pub struct Summary {
     pub reads_emitted: u64,
     /// READs dropped, by reason.
     pub reads_dropped: BTreeMap<String, u64>,
-    /// READs that may be stale, kept from the target.
+    /// READs that may be stale, came late or have a poisoned key: kept from the target.
     pub reads_quarantined: u64,
+    /// Mutations that could not be decoded.
+    #[serde(default)]
+    pub dead_letters: u64,
     /// Records that are no row, by kind.
     pub ignored: BTreeMap<String, u64>,
     /// Markers held at the end.
@@ -95,6 +98,9 @@ impl Summary {
             ),
             ("elapsed", seconds),
         ];
+        if self.dead_letters > 0 {
+            rows.push(("dead letters", grouped(self.dead_letters)));
+        }
         if self.rule_off {
             rows.push((
                 "warning",

@@ -11,6 +11,7 @@
 
 use crate::checkpoint::{Outbox, Part, Resumed, Uploads};
 use crate::coordinator::{Coordinator, Observed};
+use crate::decode::unavailable::Placeholders;
 use crate::error::Error;
 use crate::feed::{FeedConfig, FeedCounters, MutationFeed, SnapshotFeeds};
 use crate::job::Job;
@@ -23,9 +24,10 @@ use headwater_operators::control::{Command, broadcast};
 use headwater_operators::gather::{Gathered, gather};
 use headwater_operators::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
 use headwater_operators::merge::{Cut, Looked, MergeConfig, MergeCounters, Told, merge};
+use headwater_operators::poison::PoisonMark;
 use headwater_operators::report::{Reports, reports};
 use headwater_operators::retention::Retention;
-use headwater_operators::route::range_of;
+use headwater_operators::route::{range_of, worker_of};
 use headwater_operators::sink::sink;
 use headwater_operators::source::{Feed, PartitionEnd, Sourced, source};
 use headwater_operators::time::tick_at;
@@ -194,7 +196,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
         reads.records,
         commands.clone(),
         restored(scope, job),
-        merge_config(job),
+        merge_config(scope, job),
         Rc::clone(&merge_counters),
         Teller::new(scope.index(), job, &outbox),
     );
@@ -231,7 +233,7 @@ fn build(scope: Scope<'_, u64>, job: &Job) -> Handles {
 }
 
 /// How the merge behaves, with the generations that are open from the start.
-fn merge_config(job: &Job) -> MergeConfig {
+fn merge_config(scope: Scope<'_, u64>, job: &Job) -> MergeConfig {
     let settings = &job.settings;
     let mut retention = Retention::new(settings.keep_markers, settings.start_margin_ms);
     for command in &job.resumed.commands {
@@ -243,6 +245,13 @@ fn merge_config(job: &Job) -> MergeConfig {
         retention,
         on_forgotten: settings.on_forgotten,
         rule: settings.rule,
+        poison: {
+            let owned = |mark: &&PoisonMark| {
+                worker_of(mark.fingerprint, scope.peers()) == scope.index() as u64
+            };
+            job.resumed.poison.iter().filter(owned).copied().collect()
+        },
+        whole_row: |value| !Placeholders::default().are_in(value),
     }
 }
 
@@ -374,6 +383,15 @@ impl Told<MarkerExport> for Teller {
         if let Some(uploads) = &self.uploads {
             uploads.export(self.worker, cut, export, &self.outbox);
         }
+    }
+
+    fn poisoned(&mut self, cut: Cut, marks: Vec<PoisonMark>) {
+        let marks = marks.iter().map(|mark| (mark.fingerprint, mark.tick_ms));
+        self.outbox.put(Part::Poisoned {
+            number: cut.number,
+            worker: self.worker,
+            marks: marks.collect(),
+        });
     }
 
     fn looked(&mut self, looked: Looked) {

@@ -182,8 +182,8 @@ fn config_prints_defaults_without_a_file_and_notes_what_does_nothing() {
         out.contains("start_margin = \"15m\"") && err.is_empty(),
         "{out}\n{err}"
     );
-    let (_, err) = ends(folder.path(), &["config", "--set", "dead_letter.path=x"], 0);
-    assert_eq!(err, "note: not built yet: `dead_letter.path` ignored\n");
+    let (_, err) = ends(folder.path(), &["config", "--set", "dead_letter.url=x"], 0);
+    assert_eq!(err, "note: not built yet: `dead_letter.url` ignored\n");
 }
 
 #[test]

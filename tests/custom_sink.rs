@@ -89,6 +89,7 @@ fn the_newest_version_wins() {
         names: Arc::new(TopicNames::new(tables.into())),
         quarantine_dir: dir.path().into(),
         quarantine_topic: None,
+        dead_letters: None,
         dead_letter: None,
         on_failure: Arc::new(|error| panic!("{error}")),
         replay: Arc::new(Replay::none()),

@@ -70,7 +70,7 @@ fn letter(decoded: &Result<Decoded<'_>, DecodeError>) -> char {
             Op::Delete => 'd',
             Op::ReadInPlace => 'i',
             Op::Read => 'R',
-            Op::Quarantined | Op::Late | Op::TooOld => 'q',
+            _ => 'q',
         },
         Ok(Decoded::Truncate { .. }) => 't',
         Ok(Decoded::Ignored(Ignored::Notification)) => 'n',

@@ -22,6 +22,7 @@ pub mod fingerprint;
 pub mod gather;
 pub mod marker;
 pub mod merge;
+pub mod poison;
 pub mod record;
 pub mod report;
 pub mod retention;

@@ -8,7 +8,8 @@
 //! ```
 //! Invariants: a mutation is never held or dropped; its marker is written before it leaves; a
 //! mutation of a READ's activation leaves before that READ is decided; both kinds of a key leave on
-//! one channel. A READ is held only until control has passed its tick here, or has ended, so that
+//! one channel. A mutation that cannot be decoded poisons its key before it leaves; READs change
+//! nothing. A READ is held only until control has passed its tick here, or has ended, so that
 //! no worker decides before an open, or forgets before a raise of the ttl, has reached it.
 //!
 //! It cannot: read a clock (time is the control frontier), order by time, or keep a capability of
@@ -23,6 +24,7 @@ use crate::control::{Command, ControlLog};
 use crate::decide::{OnForgotten, Verdict, decide};
 use crate::exchange::routed;
 use crate::marker::MarkerStore;
+use crate::poison::{Poison, PoisonMark};
 use crate::record::{Op, RecordRef, Records};
 use crate::retention::Retention;
 use crate::route::worker_of;
@@ -59,6 +61,10 @@ pub struct MergeConfig {
     pub on_forgotten: OnForgotten,
     /// Whether the rule is applied. Without it every READ is emitted: the disease, for comparison.
     pub rule: bool,
+    /// Keys of this worker that are poisoned from the start.
+    pub poison: Vec<PoisonMark>,
+    /// Whether the value of a mutation is a whole row: one that is not leaves its key poisoned.
+    pub whole_row: fn(&[u8]) -> bool,
 }
 
 /// The two outputs of the merge.
@@ -155,6 +161,7 @@ struct Held {
 
 struct Merge<M> {
     store: M,
+    poison: Poison,
     config: MergeConfig,
     counters: Rc<RefCell<MergeCounters>>,
     log: ControlLog,
@@ -168,10 +175,11 @@ struct Merge<M> {
 }
 
 impl<M: MarkerStore> Merge<M> {
-    fn new(store: M, config: MergeConfig, counters: Rc<RefCell<MergeCounters>>) -> Self {
+    fn new(store: M, mut config: MergeConfig, counters: Rc<RefCell<MergeCounters>>) -> Self {
         let log = ControlLog::new(config.tick_ms);
         Merge {
             store,
+            poison: Poison::of(std::mem::take(&mut config.poison)),
             config,
             counters,
             log,
@@ -201,7 +209,13 @@ impl<M: MarkerStore> Merge<M> {
         for index in 0..records.len() {
             let op = records.op(index);
             if op.marks() {
-                self.fingerprints.push(records.fingerprint(index));
+                let fingerprint = records.fingerprint(index);
+                self.fingerprints.push(fingerprint);
+                if op == Op::Poisoned {
+                    self.poison.set(fingerprint, tick);
+                } else if self.poison.holds(fingerprint) && self.heals(op, records, index) {
+                    self.poison.clear(fingerprint);
+                }
             }
             counters.mutation(op);
         }
@@ -211,6 +225,11 @@ impl<M: MarkerStore> Merge<M> {
         }
     }
 
+    /// Whether the target has the whole row, or none, behind a mutation.
+    fn heals(&self, op: Op, records: &Records, index: usize) -> bool {
+        op == Op::Delete || (self.config.whole_row)(records.get(index).value)
+    }
+
     /// Forgets through the ticks that control has passed here, and no further.
     fn forget(&mut self) {
         let passed = self.log.passed();
@@ -218,6 +237,8 @@ impl<M: MarkerStore> Merge<M> {
             passed.and_then(|passed| self.config.retention.forget_through(passed))
         {
             self.store.forget_through(horizon);
+            // A READ that would need it then meets the guard of forgotten markers.
+            self.poison.forget_through(horizon);
         }
     }
 
@@ -233,6 +254,7 @@ impl<M: MarkerStore> Merge<M> {
                 return;
             }
             self.cuts.pop_front();
+            told.poisoned(cut, self.poison.marks());
             told.exported(cut, self.store.export());
         }
     }
@@ -245,7 +267,8 @@ impl<M: MarkerStore> Merge<M> {
             self.store.latest(&[look.fingerprint], &mut self.markers);
             let marker = self.markers.first().copied().flatten();
             let forgotten = self.store.forgotten_through();
-            told.looked(look.answer(marker, forgotten, &self.config.retention));
+            let known = (marker, self.poison.of_key(look.fingerprint));
+            told.looked(look.answer(known, forgotten, &self.config.retention));
         }
     }
 
@@ -292,7 +315,9 @@ impl<M: MarkerStore> Merge<M> {
                         .config
                         .retention
                         .window(record.generation, record.table);
-                    decide(*marker, window, forgotten_through, self.config.on_forgotten)
+                    let poison = self.poison.of_key(record.fingerprint);
+                    let policy = self.config.on_forgotten;
+                    decide(*marker, poison, window, forgotten_through, policy)
                 }
                 // The rule is off, or the source has decided already (late READs).
                 Op::Read | Op::Late | Op::TooOld => Verdict::Emit,
@@ -320,6 +345,7 @@ impl<M: MarkerStore> Merge<M> {
 fn emitted_as(op: Op, verdict: Verdict) -> Option<Op> {
     match verdict {
         Verdict::Emit | Verdict::Unsafe(OnForgotten::Emit) => Some(op),
+        Verdict::Poisoned => Some(Op::ReadPoisoned),
         Verdict::Unsafe(OnForgotten::Quarantine) => Some(Op::Quarantined),
         // The job ends; the READ is neither emitted nor lost, since its offset is not passed.
         Verdict::Unsafe(OnForgotten::Fail) => None,

@@ -12,7 +12,7 @@ mod op;
 mod tests;
 
 use bytes::View;
-pub use op::Op;
+pub use op::{Exit, Op};
 use timely::Accountable;
 use timely::container::{DrainContainer, PushInto, SizableContainer};
 

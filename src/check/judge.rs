@@ -115,7 +115,14 @@ fn judge_topic(topic: &Sampled, findings: &mut Vec<Finding>) {
 }
 
 fn of_fault(topic: &Sampled, thing: &str, fault: &super::Fault) -> Finding {
-    let mut finding = Finding::error(thing, &fault.error);
+    let mut finding = match fault.set_aside {
+        true => Finding::warning(
+            thing,
+            fault.error.text.lines().next().unwrap_or_default(),
+            &["It would go to the dead letters, and nothing is ready before that is accepted."],
+        ),
+        false => Finding::error(thing, &fault.error),
+    };
     if let Some(at) = &fault.at {
         finding.found = format!("{at}: {}", finding.found);
     }

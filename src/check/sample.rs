@@ -43,6 +43,8 @@ pub struct Fault {
     pub at: Option<String>,
     /// What is wrong with it.
     pub error: Error,
+    /// Whether the job would go on, and have it in the dead letters.
+    pub set_aside: bool,
 }
 
 /// What a sampled topic showed.
@@ -135,12 +137,16 @@ impl Sampled {
         }
     }
 
-    fn fault(&mut self, at: Option<String>, error: Error) {
+    fn fault(&mut self, at: Option<String>, error: Error, set_aside: bool) {
         self.faults_count += 1;
         // One of a kind is enough: a topic in a wrong format has a fault a record.
         let seen = |known: &Fault| known.error.text.lines().next() == error.text.lines().next();
         if self.faults.len() < FAULTS_MAX && !self.faults.iter().any(seen) {
-            self.faults.push(Fault { at, error });
+            self.faults.push(Fault {
+                at,
+                error,
+                set_aside,
+            });
         }
     }
 }
@@ -175,6 +181,8 @@ pub(super) struct Sampler<'t> {
     tables: &'t [Table],
     gate: Arc<KeyGate>,
     decoder: Decoder,
+    /// Whether the job goes on at a mutation that cannot be decoded.
+    dead_letters: bool,
     rows: Vec<KeptRow>,
     columns: Columns,
     ranges: BTreeMap<String, Ranges>,
@@ -190,6 +198,7 @@ impl<'t> Sampler<'t> {
         Sampler {
             topics,
             tables,
+            dead_letters: decode.dead_letters,
             decoder: Decoder::new(tables, &fingerprinter, decode, Arc::clone(&gate)),
             gate,
             rows: Vec::new(),
@@ -294,7 +303,7 @@ impl<'t> Sampler<'t> {
             done.map(drop)
         });
         if let Err(error) = last {
-            sampled.fault(None, error);
+            sampled.fault(None, error, false);
         }
         sampled
     }
@@ -410,8 +419,10 @@ impl<'t> Sampler<'t> {
                 sampled.truncate.get_or_insert_with(at);
             }
             Err(error) => {
+                let letter = self.dead_letters && sampled.role == Role::Mutations;
+                let set_aside = letter && error.is_of_one_record();
                 let error = Error::new(error.kind(), error.to_string());
-                sampled.fault(Some(at()), error);
+                sampled.fault(Some(at()), error, set_aside);
             }
         }
     }

@@ -18,6 +18,7 @@
 
 mod rate;
 
+use crate::dead_letter::Counted;
 use crate::evidence::offsets::Before;
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
@@ -26,6 +27,7 @@ use crate::guard::start::PartitionStart;
 use crate::key::KnownShape;
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
+use headwater_operators::poison::PoisonMark;
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -69,6 +71,12 @@ pub struct Manifest {
     pub retention: RetentionState,
     /// The markers.
     pub markers: Markers,
+    /// Keys whose last mutation could not be decoded, at export like the markers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub poison_marks: Vec<PoisonState>,
+    /// Mutations that could not be decoded and went to the dead letters, in all runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dead_letters: Vec<Counted>,
     /// Every generation.
     pub generations: Vec<GenerationState>,
     /// Requests that were answered last, oldest first.
@@ -160,6 +168,33 @@ pub struct RunRef {
     pub bytes: u64,
 }
 
+/// A key whose last mutation could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoisonState {
+    /// Its fingerprint, in hex.
+    pub fingerprint: String,
+    /// The tick of the mutation.
+    pub tick_ms: u64,
+}
+
+impl PoisonState {
+    /// As the merge knows it; none when the fingerprint is not 16 bytes in hex.
+    pub fn mark(&self) -> Option<PoisonMark> {
+        Some(PoisonMark {
+            fingerprint: u128::from_be_bytes(unhex(&self.fingerprint)?),
+            tick_ms: self.tick_ms,
+        })
+    }
+
+    /// Of a fingerprint and a tick.
+    pub fn of(fingerprint: u128, tick_ms: u64) -> PoisonState {
+        PoisonState {
+            fingerprint: hex(&fingerprint.to_be_bytes()),
+            tick_ms,
+        }
+    }
+}
+
 /// Marked ticks of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticks {
@@ -238,6 +273,9 @@ pub struct GenerationState {
     /// READs behind a frozen end, likewise.
     #[serde(default)]
     pub late_reads: u64,
+    /// Of the dead letters since the begin of its window, those that persons have accepted.
+    #[serde(default)]
+    pub dead_letters_accepted: u64,
     /// The snapshot topic of each table, by number; empty: that of the configuration.
     #[serde(default)]
     pub topics: BTreeMap<u16, String>,

@@ -1,6 +1,7 @@
 //! What each worker contributes to a checkpoint, or has found, on its way to worker 0.
 
 use super::manifest::{PartitionState, RunRef, Ticks};
+use crate::dead_letter::Counted;
 use crate::generation::ReadsSeen;
 use crate::key::KnownShape;
 use crate::table::Role;
@@ -24,6 +25,8 @@ pub enum Part {
         partitions: Vec<PartitionState>,
         /// READs that it had read since the start of this run, by generation.
         reads: BTreeMap<u32, Vec<ReadsSeen>>,
+        /// Mutations that it had given as dead letters since the start of this run.
+        dead_letters: Vec<Counted>,
         /// The key shapes that its process knew.
         shapes: Vec<KnownShape>,
     },
@@ -39,6 +42,15 @@ pub enum Part {
         ticks: Ticks,
         /// Bytes that had to be written.
         bytes_new: u64,
+    },
+    /// The poisoned keys of a merge, at the export of its markers.
+    Poisoned {
+        /// Of the checkpoint.
+        number: u64,
+        /// Who.
+        worker: usize,
+        /// Fingerprints, and the ticks of their mutations.
+        marks: Vec<(u128, u64)>,
     },
     /// The answer to a question about a fingerprint: of no checkpoint, on the same way.
     Looked(Looked),

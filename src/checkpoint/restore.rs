@@ -15,6 +15,7 @@ use crate::store::Store;
 use crate::table::{Role, Table};
 use headwater_operators::control::{Command, PartitionTarget};
 use headwater_operators::marker::Run;
+use headwater_operators::poison::PoisonMark;
 use headwater_operators::route::range_of;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ pub struct Resumed {
     pub bad_reads: BadReads,
     /// What the workers knew of marked and forgotten ticks.
     pub ticks: Vec<Ticks>,
+    /// Keys whose last mutation could not be decoded, of all workers.
+    pub poison: Vec<PoisonMark>,
     /// How far the target is beyond the checkpoint: readers have seen rows of up to here.
     pub replay: Vec<Applied>,
     /// By worker of this process, until it takes them.
@@ -136,9 +139,26 @@ pub fn resume(
             late_reads: generation.late_reads,
         }),
         ticks: manifest.markers.ticks.clone(),
+        poison: poison(manifest)?,
         replay: Vec::new(),
         runs,
     })
+}
+
+/// The poisoned keys.
+fn poison(manifest: &Manifest) -> Result<Vec<PoisonMark>, Error> {
+    let marks = manifest.poison_marks.iter().map(|state| {
+        state.mark().ok_or_else(|| {
+            let number = manifest.number;
+            Error::refused(format!("checkpoint {number} cannot be used"))
+                .line(format!(
+                    "found     a poison mark of \"{}\"",
+                    state.fingerprint
+                ))
+                .line("expected  a fingerprint: 16 bytes in hex")
+        })
+    });
+    marks.collect()
 }
 
 /// A pause, or a rate, that a person has set: before anything is read.

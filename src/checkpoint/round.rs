@@ -9,11 +9,13 @@
 //! It cannot give up a round: a target that is away holds the checkpoint, not the data.
 
 use super::manifest::{
-    Done, GenerationState, Manifest, Markers, PartitionState, ReadControl, RetentionState,
+    Done, GenerationState, Manifest, Markers, PartitionState, PoisonState, ReadControl,
+    RetentionState,
 };
 use super::part::Part;
 use super::upload::Uploads;
 use super::writer::{self, Draft, Written};
+use crate::dead_letter::{self, Counted};
 use crate::error::Error;
 use crate::events::Events;
 use crate::feed::add_up;
@@ -93,6 +95,9 @@ struct Round {
     reads: BTreeMap<u32, Vec<ReadsSeen>>,
     shapes: Vec<KnownShape>,
     markers: BTreeMap<usize, (Markers, u64)>,
+    /// Of this run.
+    dead_letters: Vec<Counted>,
+    poisoned: BTreeMap<usize, Vec<(u128, u64)>>,
     /// The tick at which everything before the cut was seen to be durable.
     durable_at: Option<u64>,
     writing: bool,
@@ -179,6 +184,8 @@ impl Checkpointer {
             reads: BTreeMap::new(),
             shapes: Vec::new(),
             markers: BTreeMap::new(),
+            dead_letters: Vec::new(),
+            poisoned: BTreeMap::new(),
             durable_at: None,
             writing: false,
         });
@@ -250,12 +257,14 @@ impl Round {
                 role,
                 partitions,
                 reads,
+                dead_letters,
                 shapes,
             } if number == self.number => {
                 self.offsets.insert((role, worker), partitions);
                 for (generation, seen) in reads {
                     add_up(self.reads.entry(generation).or_default(), &seen);
                 }
+                dead_letter::add_up(&mut self.dead_letters, &dead_letters);
                 for shape in shapes {
                     if !self.shapes.contains(&shape) {
                         self.shapes.push(shape);
@@ -275,14 +284,22 @@ impl Round {
                 };
                 self.markers.insert(worker, (markers, bytes_new));
             }
+            Part::Poisoned {
+                number,
+                worker,
+                marks,
+            } if number == self.number => {
+                self.poisoned.insert(worker, marks);
+            }
             // Of a round that this run did not begin: nobody sends that. Of no round at all.
-            Part::Read { .. } | Part::Markers { .. } | Part::Looked(_) => {}
+            Part::Read { .. } | Part::Markers { .. } | Part::Poisoned { .. } | Part::Looked(_) => {}
         }
     }
 
     /// Two sources and a merge on each worker have answered.
     fn complete(&self, workers: usize) -> bool {
-        self.offsets.len() == 2 * workers && self.markers.len() == workers
+        let merged = self.markers.len() == workers && self.poisoned.len() == workers;
+        self.offsets.len() == 2 * workers && merged
     }
 
     fn draft(
@@ -308,6 +325,10 @@ impl Round {
             place(a).cmp(&place(b))
         });
         manifest.markers = markers;
+        let marks = self.poisoned.values().flatten();
+        let mark = |(fingerprint, tick_ms): &(u128, u64)| PoisonState::of(*fingerprint, *tick_ms);
+        manifest.poison_marks = marks.map(mark).collect();
+        dead_letter::add_up(&mut manifest.dead_letters, &self.dead_letters);
         manifest.topic_ids.extend(self.state.topic_ids.clone());
         manifest.generations = self.state.generations.clone();
         for generation in &mut manifest.generations {

@@ -54,6 +54,8 @@ pub enum GenerationVerb {
     },
     /// Accept that nothing proves that the live connector has passed the cutoff.
     AcceptLag(Option<String>),
+    /// Accept the loss of the mutations that could not be decoded so far.
+    AcceptDeadLetters(Option<String>),
     /// Read no READs, or read them again.
     Pause(bool),
     /// READs a second; none is no limit.
@@ -214,6 +216,8 @@ enum Verb {
     },
     /// Accept that nothing proves that the live connector has passed the cutoff
     AcceptLag(One),
+    /// Accept the loss of the mutations that could not be decoded so far
+    AcceptDeadLetters(One),
     /// Read no READs until `resume`; mutations go on
     Pause,
     /// Read READs again
@@ -299,6 +303,7 @@ impl Generation {
             Verb::Abort { one, reason } => GenerationVerb::Abort { id: one.id, reason },
             Verb::DropTable { one, table } => GenerationVerb::DropTable { id: one.id, table },
             Verb::AcceptLag(One { id }) => GenerationVerb::AcceptLag(id),
+            Verb::AcceptDeadLetters(One { id }) => GenerationVerb::AcceptDeadLetters(id),
             Verb::Pause => GenerationVerb::Pause(true),
             Verb::Resume => GenerationVerb::Pause(false),
             Verb::Rate { rate } => GenerationVerb::Rate(rate.0),

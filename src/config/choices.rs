@@ -123,10 +123,21 @@ choice! {
 }
 
 choice! {
-    /// What is done about a record that cannot be decoded, or a row that the target refuses.
-    pub enum OnError {
+    /// What is done about a mutation that cannot be decoded.
+    pub enum OnUndecodable {
         /// The job stops and names topic, partition and offset. Skipping a mutation would let a
         /// stale READ through.
+        Fail = "fail",
+        /// It is set aside, its key is poisoned, and no generation of its table is ready before a
+        /// person has accepted that.
+        DeadLetter = "dead_letter",
+    }
+}
+
+choice! {
+    /// What is done about a row that the target refuses.
+    pub enum OnError {
+        /// The job stops and names topic, partition and offset.
         Fail = "fail",
     }
 }

@@ -25,7 +25,10 @@ pub(super) fn check(config: &Config) -> Result<(), Error> {
     retention(config)?;
     brokers(config)?;
     sink(config)?;
-    quarantine(config)?;
+    let (quarantine, letters) = (&config.quarantine, &config.dead_letter);
+    let (stale, bad) = (quarantine.topic.as_deref(), letters.topic.as_deref());
+    aside(config, "quarantine", (quarantine.kind, stale), bad)?;
+    aside(config, "dead_letter", (letters.kind, bad), stale)?;
     checkpoint(config)?;
     control(config)?;
     limits(config)
@@ -165,6 +168,9 @@ fn brokers(config: &Config) -> Result<(), Error> {
         .filter(|topic| !topic.starts_with("file:"))
         .map(|topic| format!("topic `{topic}`"))
         .chain((config.sink.kind == SinkKind::Kafka).then(|| "`sink.kind`".to_owned()))
+        .chain(
+            (config.dead_letter.kind == SinkKind::Kafka).then(|| "`dead_letter.kind`".to_owned()),
+        )
         .chain((config.quarantine.kind == SinkKind::Kafka).then(|| "`quarantine.kind`".to_owned()))
         .next();
     match needs {
@@ -230,32 +236,41 @@ fn sink(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rows that may be stale must not land anywhere but where they were sent.
-fn quarantine(config: &Config) -> Result<(), Error> {
-    let quarantine = &config.quarantine;
-    let wrong = |what: &str| {
-        let kind = quarantine.kind.word();
-        Error::usage(what).line(format!("found     quarantine.kind = \"{kind}\""))
+/// Records that are kept from the target must not land anywhere but where they were sent.
+fn aside(
+    config: &Config,
+    section: &str,
+    (kind, topic): (SinkKind, Option<&str>),
+    other: Option<&str>,
+) -> Result<(), Error> {
+    let wrong = |what: String| {
+        let kind = kind.word();
+        Error::usage(what).line(format!("found     {section}.kind = \"{kind}\""))
     };
-    match (quarantine.kind, &quarantine.topic) {
+    match (kind, topic) {
         (SinkKind::Jsonl, None) => Ok(()),
-        (SinkKind::Jsonl, Some(_)) => Err(wrong("`quarantine.topic` is not a key of this kind")
-            .line("expected  `topic` with kafka alone")),
-        (SinkKind::Kafka, None) => Err(wrong("`quarantine.topic` is not set")
-            .line("expected  topic = \"…\" in [quarantine], a topic of its own")),
+        (SinkKind::Jsonl, Some(_)) => Err(wrong(format!(
+            "`{section}.topic` is not a key of this kind"
+        ))
+        .line("expected  `topic` with kafka alone")),
+        (SinkKind::Kafka, None) => Err(wrong(format!("`{section}.topic` is not set")).line(
+            format!("expected  topic = \"…\" in [{section}], a topic of its own"),
+        )),
         (SinkKind::Kafka, Some(topic)) => {
             let tables = config.tables.iter();
             let mut taken = tables
-                .flat_map(|table| [&table.mutations, &table.snapshot])
-                .chain(config.sink.topic.iter().chain(config.sink.names.values()));
+                .flat_map(|table| [table.mutations.as_str(), table.snapshot.as_str()])
+                .chain(config.sink.topic.iter().map(String::as_str))
+                .chain(config.sink.names.values().map(String::as_str))
+                .chain(other);
             if topic.starts_with("file:") || taken.any(|taken| taken == topic) {
-                return Err(wrong("`quarantine.topic` cannot be this topic")
+                return Err(wrong(format!("`{section}.topic` cannot be this topic"))
                     .line(format!("          topic = \"{topic}\""))
                     .line("expected  a Kafka topic of its own"));
             }
             Ok(())
         }
-        _ => Err(wrong("this kind of quarantine is not built yet")
+        _ => Err(wrong(format!("this kind of {section} is not built yet"))
             .line("expected  kind = \"jsonl\" or \"kafka\"")),
     }
 }

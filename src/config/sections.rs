@@ -4,8 +4,9 @@
 //! its type, and whoever sets it is told that it does nothing yet.
 
 use super::choices::{
-    CaughtUp, EmptyValue, Framing, KeepMarkers, OnError, OnForgotten, OtherTables, SinkKind,
-    SnapshotFrom, SourceFinished, TargetNotEmpty, Unavailable, UniqueConstraints, UnknownColumns,
+    CaughtUp, EmptyValue, Framing, KeepMarkers, OnError, OnForgotten, OnUndecodable, OtherTables,
+    SinkKind, SnapshotFrom, SourceFinished, TargetNotEmpty, Unavailable, UniqueConstraints,
+    UnknownColumns,
 };
 use super::secret::Secret;
 use super::section::section;
@@ -144,8 +145,9 @@ section! {
     pub struct DecodeConfig {
         /// What a record with a key and an empty value (zero bytes, not null) is.
         empty_value: EmptyValue = EmptyValue::Error, Built;
-        /// What is done about a record that cannot be decoded.
-        on_error: OnError = OnError::Fail, Built;
+        /// What is done about a mutation that cannot be decoded: "fail", or "dead_letter" (see
+        /// `[dead_letter]`).
+        on_error: OnUndecodable = OnUndecodable::Fail, Built;
         /// How keys are framed: "auto", or "bare" for keys with columns `schema` and `payload`.
         key_framing: Framing = Framing::Auto, Built;
         /// How values are framed, likewise.
@@ -215,16 +217,16 @@ section! {
 }
 
 section! {
-    /// Where mutations go that cannot be decoded.
+    /// Where mutations go that cannot be decoded, with `decode.on_error = "dead_letter"`.
     pub struct DeadLetterConfig {
-        /// As `sink.kind`.
-        kind: SinkKind = SinkKind::Jsonl, Later;
+        /// jsonl | kafka
+        kind: SinkKind = SinkKind::Jsonl, Built;
         /// As `sink.url`.
         url: Option<Secret> = None, Later;
-        /// As `sink.path`; by default JOB.dead_letter.
-        path: Option<PathBuf> = None, Later;
-        /// As `sink.topic`.
-        topic: Option<String> = None, Later;
+        /// jsonl: the folder of the files; by default JOB.dead_letter.
+        path: Option<PathBuf> = None, Built;
+        /// kafka: a topic of its own; a record's key says where its mutation stands.
+        topic: Option<String> = None, Built;
     }
 }
 

@@ -94,9 +94,9 @@ fn the_sample_loads() {
     let properties = config.kafka_properties().expect("no secrets");
     assert_eq!(properties["bootstrap.servers"], "127.0.0.1:9092");
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
-    let later = format!("{SMALL}[dead_letter]\npath = \"lost\"\n");
+    let later = format!("{SMALL}[dead_letter]\nurl = \"lost\"\n");
     let notices = parse(&later).expect("loads").notices;
-    assert_eq!(notices, ["not built yet: `dead_letter.path` ignored"]);
+    assert_eq!(notices, ["not built yet: `dead_letter.url` ignored"]);
     assert!(parse(SMALL).expect("loads").notices.is_empty());
 }
 
@@ -286,7 +286,8 @@ fn every_key_can_be_set_and_is_printed() {
                     _ => format!("\n{} = {default}", key.name),
                 },
             );
-            let derived = (*name == "quarantine" || *name == "sink") && key.name == "path";
+            let derived =
+                ["quarantine", "dead_letter", "sink"].contains(name) && key.name == "path";
             assert!(
                 format!("\n{body}").contains(&shown) || derived,
                 "{shown} in\n{body}"

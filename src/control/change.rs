@@ -95,6 +95,7 @@ fn of_one(verb: &GenerationVerb) -> (Option<&String>, &'static str, Value) {
             (id.as_ref(), "drop-table", json!({"table": table}))
         }
         GenerationVerb::AcceptLag(id) => (id.as_ref(), "accept-lag", json!({})),
+        GenerationVerb::AcceptDeadLetters(id) => (id.as_ref(), "accept-dead-letters", json!({})),
         GenerationVerb::Promote { id, by, accept } => {
             let body = json!({"by": by.clone().unwrap_or_else(user), "accept": accept});
             (id.as_ref(), "promote", body)

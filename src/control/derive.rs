@@ -68,12 +68,14 @@ fn derived(shown: &Shown, facts: &Facts, timeline: &[(Stage, i64)]) -> ShownGene
             emitted: counts.reads_emitted,
             dropped_marker: counts.reads_dropped_marker,
             dropped_superseded: counts.reads_dropped_superseded,
+            poisoned: counts.reads_poisoned,
             unsafe_reads: counts.unsafe_reads(),
             late: counts.reads_late,
         },
         partitions_at_end: shown.snapshot_partitions,
         targets_reached: (0, 0),
         reads_total: shown.snapshot_total,
+        dead_letters: 0,
     }
 }
 

@@ -172,8 +172,10 @@ pub struct Run {
 pub struct Mutations {
     /// Read from topics.
     pub read: u64,
-    /// Emitted: all of them, sooner or later.
+    /// Emitted: all of them, sooner or later, but the dead letters.
     pub emitted: u64,
+    /// Not emitted, as they could not be decoded.
+    pub dead_letters: u64,
 }
 
 /// Counts of READs.

@@ -83,6 +83,8 @@ fn rows(out: &mut Out, status: &Status) {
     if let Some(mutations) = &status.mutations {
         out.counter("mutations_read", "Mutations read", mutations.read);
         out.counter("mutations_emitted", "Mutations emitted", mutations.emitted);
+        let help = "Mutations that could not be decoded, and were not emitted";
+        out.counter("dead_letters", help, mutations.dead_letters);
     }
     if let Some(reads) = &status.reads {
         out.counter("reads_read", "READs read", reads.read);

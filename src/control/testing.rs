@@ -289,6 +289,7 @@ fn act(body: &Body, shown: &mut Shown) -> Result<(Option<String>, String), Refus
         Body::Finish { generation, .. }
         | Body::DropTable { generation, .. }
         | Body::AcceptLag { generation }
+        | Body::AcceptDeadLetters { generation }
         | Body::Demote { generation, .. } => {
             of(shown, generation)?;
             Some(generation.clone())

@@ -105,6 +105,7 @@ pub(super) fn running(facts: &Facts, seen: &Seen, now_ms: i64) -> Status {
         mutations: Some(Mutations {
             read: counts.mutations_read,
             emitted: counts.mutations_emitted,
+            dead_letters: counts.dead_letters(),
         }),
         reads: Some(reads(shown)),
         ignored: counts.ignored.clone(),
@@ -265,20 +266,22 @@ fn not_proven(facts: &Facts, shown: &Shown) -> Vec<String> {
 
 fn reads(shown: &Shown) -> Reads {
     let counts = &shown.counts;
-    let by_reason = |reasons: [(&str, u64); 2]| {
-        let reasons = reasons.map(|(reason, count)| (reason.to_owned(), count));
-        BTreeMap::from(reasons)
+    let by_reason = |reasons: &[(&str, u64)]| {
+        let reasons = reasons.iter();
+        let reasons = reasons.map(|(reason, count)| ((*reason).to_owned(), *count));
+        reasons.collect::<BTreeMap<_, _>>()
     };
     Reads {
         read: counts.reads_read,
         emitted: counts.reads_emitted,
-        dropped: by_reason([
+        dropped: by_reason(&[
             ("marker", counts.reads_dropped_marker),
             ("superseded", counts.reads_dropped_superseded),
         ]),
-        quarantined: by_reason([
+        quarantined: by_reason(&[
             ("forgotten", counts.reads_quarantined),
             ("late", counts.reads_late),
+            ("poisoned", counts.reads_poisoned),
         ]),
         emitted_unsafe: counts.reads_emitted_unsafe,
     }

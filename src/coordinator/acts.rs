@@ -11,6 +11,7 @@ use crate::generation::admit::{self, Now, admit};
 use crate::generation::record::{Promotion, Said};
 use crate::generation::request::{Body, Open};
 use crate::generation::{Refusal, Stage};
+use crate::summary::grouped;
 use headwater_operators::control::Command;
 use headwater_operators::retention::KeepMarkers;
 use std::time::Duration;
@@ -84,6 +85,7 @@ impl Coordinator {
                         .to_owned(),
                 )
             }
+            Body::AcceptDeadLetters { generation } => self.accept_dead_letters(generation),
             Body::Reads {
                 paused,
                 per_second_max,
@@ -98,6 +100,18 @@ impl Coordinator {
                 self.promotion(body, (at.0, wall_ms))
             }
         }
+    }
+
+    /// What was counted so far is accepted, and no more.
+    fn accept_dead_letters(&mut self, generation: &str) -> Done {
+        let of = self.generation_mut(generation)?;
+        let lost = of.lost();
+        of.state.dead_letters_accepted = of.dead_letters.max(of.state.dead_letters_accepted);
+        let text = match lost {
+            0 => "there is no dead letter to accept".to_owned(),
+            lost => format!("the loss of {} mutations is accepted", grouped(lost)),
+        };
+        done(generation, text)
     }
 
     fn admitted(&self, body: &Body, now_ms: u64) -> Result<(), Refusal> {

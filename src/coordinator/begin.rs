@@ -61,6 +61,7 @@ impl Coordinator {
             read_control: base.map_or_else(ReadControl::default, |base| {
                 still_asked(&base.read_control, &job.settings)
             }),
+            dead_letters_before: base.map_or_else(Vec::new, |base| base.dead_letters.clone()),
             held_for_markers: false,
             retention: base.map_or_else(RetentionState::default, |base| base.retention.clone()),
             wall_known: base.map_or_else(Vec::new, |base| base.time.wall.clone()),

@@ -224,6 +224,7 @@ impl Coordinator {
                 .saturating_sub(self.settings.start_margin_ms);
             Rebuild {
                 budget: Some(self.budget(of, now_ms, lag)),
+                dead_letters: of.dead_letters,
                 unsafe_from_start: self
                     .forgotten_through
                     .is_some_and(|tick| tick >= window_start && of.counts.unsafe_reads == 0)

@@ -30,6 +30,8 @@ pub(super) struct One {
     pub(super) mutations: Arrivals,
     /// The ends were frozen, by this run or one before.
     pub(super) frozen: bool,
+    /// Mutations of its tables since the begin of its window that went to the dead letters.
+    pub(super) dead_letters: u64,
     /// READs of this run.
     pub(super) counts: GenerationCounts,
     /// What is known from outside.
@@ -85,6 +87,7 @@ impl One {
             state,
             snapshot,
             mutations,
+            dead_letters: 0,
             counts: GenerationCounts::default(),
             seen: Seen::default(),
             delivered: None,
@@ -120,6 +123,12 @@ impl One {
             unsafe_reads: self.before.unsafe_reads + self.counts.unsafe_reads,
             late_reads: self.before.late_reads + self.counts.late,
         }
+    }
+
+    /// Dead letters that nobody has accepted.
+    pub(super) fn lost(&self) -> u64 {
+        self.dead_letters
+            .saturating_sub(self.state.dead_letters_accepted)
     }
 
     /// The topics of the tables that it still has, with the partitions that are read.
@@ -236,6 +245,7 @@ impl One {
             reached: targets && self.mutations.complete() && sink_passed(last),
             unsafe_reads: bad.unsafe_reads,
             late_reads: bad.late_reads,
+            dead_letters: self.lost(),
             rule_off: moment.rule_off,
             ready_manifest: self.ready_manifest,
         }
@@ -279,6 +289,7 @@ impl One {
             partitions_at_end: self.snapshot.progress(),
             targets_reached: self.mutations.progress(),
             reads_total: finished::total(&snapshot),
+            dead_letters: self.lost(),
             state,
         }
     }

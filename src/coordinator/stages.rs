@@ -7,6 +7,7 @@ use super::one::{Moment, One, reached};
 use super::questions::Question;
 use super::{Coordinator, Observed};
 use crate::checkpoint::manifest::GenerationState;
+use crate::dead_letter;
 use crate::error::Error;
 use crate::generation::finished;
 use crate::generation::live;
@@ -45,7 +46,11 @@ impl Coordinator {
         self.forgotten_through = counts.forgotten_through_ms.max(self.forgotten_through);
         let mut generations = std::mem::take(&mut self.generations);
         let moment = self.moment(counts, now_ms);
+        let mut letters = self.dead_letters_before.clone();
+        dead_letter::add_up(&mut letters, &counts.dead_letters);
         for of in &mut generations {
+            of.dead_letters =
+                dead_letter::since(&letters, &of.state, self.settings.start_margin_ms);
             if let Some(counted) = counts.generations.get(&of.state.number) {
                 of.counts = counted.clone();
             }
@@ -155,7 +160,9 @@ impl Coordinator {
             }
             Next::TakeBack => {
                 of.ready_manifest = None;
-                of.reach(Stage::CaughtUp, at, (Some("late READs"), None));
+                let whys = ["dead letters", "late READs"];
+                let why = whys[usize::from(of.bad().late_reads > 0)];
+                of.reach(Stage::CaughtUp, at, (Some(why), None));
             }
         }
         true

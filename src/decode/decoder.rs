@@ -171,9 +171,17 @@ impl Decoder {
             },
         };
         let key = raw.key.ok_or_else(|| self.no_key(topic, reader))?;
-        self.read_key(topic, reader, key)?;
+        if !self.read_key(topic, reader, key)? {
+            // A JSON null; the buffer still holds the key of another record.
+            return Err(self.no_key(topic, reader));
+        }
         let table = self.topics[topic.0].readers[reader].table();
         Ok((table, self.tables[table].fingerprinter.of(&self.canonical)))
+    }
+
+    /// The tables of a topic.
+    pub fn tables(&self, topic: TopicId) -> impl Iterator<Item = usize> + '_ {
+        self.topics[topic.0].readers.iter().map(KeyReader::table)
     }
 
     /// The object that is the value; none when it is a tombstone.

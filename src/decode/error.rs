@@ -211,6 +211,35 @@ impl DecodeError {
         }
     }
 
+    /// Whether it is about one record, which may be set aside. The others say that a topic or a key
+    /// is not what it was configured to be, which is true of the records to come as well.
+    pub fn is_of_one_record(&self) -> bool {
+        match self {
+            DecodeError::BadJson { .. }
+            | DecodeError::Binary { .. }
+            | DecodeError::EmptyValue
+            | DecodeError::NoKey { .. }
+            | DecodeError::ScalarKey { .. }
+            | DecodeError::MissingKeyColumn { .. }
+            | DecodeError::NullKeyColumn { .. }
+            | DecodeError::BadKey { .. }
+            | DecodeError::UnknownOp { .. }
+            | DecodeError::NoRow { .. }
+            | DecodeError::NotARow { .. } => true,
+            DecodeError::KeyGate(_)
+            | DecodeError::KeyChange { .. }
+            | DecodeError::MisWired { .. }
+            | DecodeError::UnknownTable { .. }
+            | DecodeError::AmbiguousTable { .. } => false,
+        }
+    }
+
+    /// The first line of it.
+    pub fn headline(&self) -> String {
+        let text = self.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The error of the record at this address.
     pub fn at(&self, topic: &str, partition: u32, offset: u64) -> Error {
         let text = format!("{self}");

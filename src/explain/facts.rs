@@ -142,6 +142,8 @@ pub enum Outcome {
     DroppedMarker,
     /// Dropped: its generation is not open for the table.
     DroppedSuperseded,
+    /// The last mutation of its key could not be decoded: quarantined.
+    Poisoned,
     /// May be stale: quarantined.
     Quarantined,
     /// May be stale: emitted all the same.
@@ -156,6 +158,7 @@ impl Outcome {
             Verdict::Emit => Outcome::Emitted,
             Verdict::DropMarked => Outcome::DroppedMarker,
             Verdict::DropSuperseded => Outcome::DroppedSuperseded,
+            Verdict::Poisoned => Outcome::Poisoned,
             Verdict::Unsafe(OnForgotten::Quarantine) => Outcome::Quarantined,
             Verdict::Unsafe(OnForgotten::Emit) => Outcome::EmittedUnsafe,
             Verdict::Unsafe(OnForgotten::Fail) => Outcome::EndsJob,
@@ -242,6 +245,7 @@ fn of_generation(
 ) -> OfGeneration {
     let Looked {
         marker,
+        poison,
         forgotten_through,
         ..
     } = *facts.looked;
@@ -251,6 +255,7 @@ fn of_generation(
     let outcome = match facts.rule {
         true => Outcome::of(decide(
             marker,
+            poison,
             window,
             forgotten_through,
             facts.on_forgotten,

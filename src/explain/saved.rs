@@ -7,7 +7,7 @@
 
 use super::facts::{Explanation, Facts, Source};
 use super::key::{self, Key};
-use crate::checkpoint::manifest::{GenerationState, RetentionState};
+use crate::checkpoint::manifest::{GenerationState, PoisonState, RetentionState};
 use crate::checkpoint::{self, Manifest, read_run};
 use crate::config::Config;
 use crate::error::Error;
@@ -182,9 +182,12 @@ fn look(store: &Store, manifest: &Manifest, fingerprint: u128) -> Result<Looked,
     }
     let mut found = Vec::new();
     markers.latest(&[fingerprint], &mut found);
+    let marks = manifest.poison_marks.iter().filter_map(PoisonState::mark);
+    let poison = marks.filter(|mark| mark.fingerprint == fingerprint).next_back();
     Ok(Looked {
         id: 0,
         marker: found.first().copied().flatten(),
+        poison: poison.map(|mark| mark.tick_ms),
         forgotten_through: markers.forgotten_through(),
         windows: Vec::new(),
     })

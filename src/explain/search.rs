@@ -358,12 +358,13 @@ fn inside(value: &[u8]) -> (Option<String>, Option<i64>) {
 
 fn word(op: Op, letter: Option<&str>, empty: bool) -> &'static str {
     match (op, letter) {
-        (Op::Read | Op::ReadInPlace | Op::Quarantined | Op::Late | Op::TooOld, _) => "READ",
         (Op::Delete, _) if empty => "TOMBSTONE",
         (Op::Delete, _) => "DELETE",
         (Op::Upsert, Some("c")) => "INSERT",
         (Op::Upsert, Some("u")) => "UPDATE",
         (Op::Upsert, _) => "ROW",
+        (Op::Poisoned | Op::Undecodable, _) => "?",
+        _ => "READ",
     }
 }
 

@@ -51,6 +51,7 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::EmittedRuleOff => "is emitted, stale or not: the rule is off",
         Outcome::DroppedMarker => "is dropped: reason `marker`",
         Outcome::DroppedSuperseded => "is dropped: reason `superseded`",
+        Outcome::Poisoned => "is quarantined: reason `poisoned`",
         Outcome::Quarantined => "may be stale and is quarantined: reason `forgotten`",
         Outcome::EmittedUnsafe => {
             "may be stale and is emitted all the same (`on_forgotten = \"emit\"`): the generation \
@@ -79,6 +80,10 @@ fn because(of: &OfGeneration, explanation: &Explanation) -> String {
                 "{marker}, which proves nothing: the window begins {window}, and markers through \
                  {through} were forgotten"
             )
+        }
+        Outcome::Poisoned => {
+            "the last mutation of this key could not be decoded; the dead letters have it"
+                .to_owned()
         }
         Outcome::Emitted => {
             format!("{marker}; the window begins {window}, and none of its markers was forgotten")

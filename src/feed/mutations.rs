@@ -52,6 +52,7 @@ impl MutationFeed {
             role: self.config.role,
             partitions: self.feed.states(),
             reads: BTreeMap::new(),
+            dead_letters: self.config.counters.borrow().dead_letters.clone(),
             shapes: self.config.gate.shapes(),
         });
     }

@@ -5,8 +5,10 @@
 use super::ends::Ends;
 use super::reads::Reads;
 use super::{FeedCounters, SourceTimes};
+use crate::dead_letter;
+use crate::dead_letter::letter::Letter;
 use crate::decode::unavailable::Placeholders;
-use crate::decode::{Decoded, Decoder, TopicId};
+use crate::decode::{DecodeError, Decoded, Decoder, TopicId};
 use crate::error::Error;
 use crate::table::Role;
 use crate::topic::{Assignment, RawRecord};
@@ -15,6 +17,10 @@ use headwater_operators::record::{Op, RecordRef};
 /// The parts of a feed that one record needs.
 pub(super) struct One<'f> {
     pub(super) role: Role,
+    /// Job time.
+    pub(super) now_ms: u64,
+    /// Whether a mutation that cannot be decoded is given as a dead letter.
+    pub(super) dead_letters: bool,
     pub(super) assignments: &'f [Assignment],
     pub(super) topics: &'f [TopicId],
     /// The generation's number and id; of mutations 0 and nothing.
@@ -63,7 +69,7 @@ impl One<'_> {
                 if op == Op::Upsert && self.placeholders.is_some_and(|p| p.are_in(value)) {
                     return Err(unavailable(&place(assignment, raw)));
                 }
-                let table = u16::try_from(table).expect("a job has fewer than 65,536 tables");
+                let table = number(table);
                 if op == Op::Read {
                     let time_ms = match source_ms {
                         0 => i64::try_from(read_time_ms).unwrap_or(i64::MAX),
@@ -100,8 +106,57 @@ impl One<'_> {
                 Ok(())
             }
             Ok(Decoded::Truncate { .. }) => Err(truncated(&place(assignment, raw))),
-            Err(error) => Err(error.at(&assignment.topic, assignment.partition, raw.offset)),
+            Err(error) => self.undecodable(index, raw, error, give),
         }
+    }
+
+    /// A record that cannot be decoded: a dead letter, or the end of the job. A READ is never a
+    /// letter: its snapshot can be taken again.
+    #[cold]
+    fn undecodable(
+        &mut self,
+        index: usize,
+        raw: &RawRecord<'_>,
+        error: DecodeError,
+        give: &mut dyn FnMut(RecordRef<'_>),
+    ) -> Result<(), Error> {
+        let assignment = &self.assignments[index];
+        let at = |error: DecodeError| error.at(&assignment.topic, assignment.partition, raw.offset);
+        let letters = self.dead_letters && self.role == Role::Mutations;
+        if !letters || !error.is_of_one_record() {
+            return Err(at(error));
+        }
+        let topic = self.topics[index];
+        let (op, tables, fingerprint) = match self.decoder.decode_key(topic, raw) {
+            Ok((table, fingerprint)) => (Op::Poisoned, vec![number(table)], fingerprint),
+            Err(error @ DecodeError::KeyGate(_)) => return Err(at(error)),
+            Err(_) => {
+                let tables = self.decoder.tables(topic).map(number).collect();
+                (Op::Undecodable, tables, 0)
+            }
+        };
+        let keyless = op == Op::Undecodable;
+        let counted = &mut self.counters.dead_letters;
+        dead_letter::count(counted, &assignment.topic, &tables, keyless, self.now_ms);
+        let letter = Letter {
+            reason: &error.headline(),
+            has_key: raw.key.is_some(),
+            has_table: tables.len() == 1,
+            value: raw.value,
+        };
+        self.rows += 1;
+        give(RecordRef {
+            fingerprint,
+            op,
+            table: tables.first().copied().unwrap_or_default(),
+            generation: self.generation.0,
+            partition: assignment.partition,
+            offset: raw.offset,
+            read_time_ms: 0,
+            key: raw.key.unwrap_or_default(),
+            value: &letter.encode(),
+        });
+        Ok(())
     }
 
     fn end_record(&mut self, index: usize, offset: u64, id: &[u8]) -> Result<(), Error> {
@@ -126,6 +181,10 @@ impl One<'_> {
         .line(format!("expected  {expected}"))
         .line("A snapshot topic belongs to one generation: give this one a topic of its own."))
     }
+}
+
+fn number(table: usize) -> u16 {
+    u16::try_from(table).expect("a job has fewer than 65,536 tables")
 }
 
 fn place(assignment: &Assignment, raw: &RawRecord<'_>) -> String {

@@ -167,6 +167,7 @@ impl SnapshotFeeds {
             role: self.config.role,
             partitions: self.feeds.values().flat_map(TopicFeed::states).collect(),
             reads,
+            dead_letters: Vec::new(),
             shapes: self.config.gate.shapes(),
         });
     }

@@ -124,6 +124,8 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
                 None => Ok(()),
             }
         }
+        // To accept none is no harm: it may have been asked for twice.
+        Body::AcceptDeadLetters { generation } => active(now.find(generation)?),
         Body::Reads { per_second_max, .. } => match per_second_max {
             Some(Some(0)) => conflict("a rate of 0; pause READs instead".to_owned()),
             _ => Ok(()),

@@ -3,6 +3,7 @@
 //! Invariant: it looks at nothing but the manifest, so a restart from it says the same.
 
 use crate::checkpoint::manifest::{GenerationState, Manifest, PartitionState};
+use crate::dead_letter;
 use crate::table::Role;
 use std::collections::BTreeSet;
 
@@ -25,6 +26,8 @@ pub enum NotReady {
     Unsafe(u64),
     /// READs lie behind a frozen end.
     Late(u64),
+    /// Mutations could not be decoded, and nobody has accepted that.
+    DeadLetters(u64),
 }
 
 /// Whether generation `number` is ready by this manifest.
@@ -72,8 +75,13 @@ pub fn ready(manifest: &Manifest, number: u32) -> Result<(), NotReady> {
         }
     }
     match state.late_reads {
+        0 => {}
+        late => return Err(NotReady::Late(late)),
+    }
+    let margin_ms = manifest.retention.start_margin_ms;
+    match dead_letter::unaccepted(&manifest.dead_letters, state, margin_ms) {
         0 => Ok(()),
-        late => Err(NotReady::Late(late)),
+        letters => Err(NotReady::DeadLetters(letters)),
     }
 }
 

@@ -52,6 +52,12 @@ pub enum Body {
         /// The generation's id.
         generation: String,
     },
+    /// Mutations that could not be decoded are lost to a generation; a person accepts that of those
+    /// that were counted so far.
+    AcceptDeadLetters {
+        /// The generation's id.
+        generation: String,
+    },
     /// READs are read at this rate, or not at all.
     Reads {
         /// Whether none are read; none: as it is.

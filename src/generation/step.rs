@@ -1,8 +1,8 @@
 //! The transitions of a generation: one pure function over what is known of it.
 //!
-//! Invariant: a stage is come into only when the one before was; nothing but a late READ takes one
-//! back, and that before promotion alone. An unsafe generation goes on being read to its end, and
-//! is never ready.
+//! Invariant: a stage is come into only when the one before was; nothing but a late READ or a dead
+//! letter takes one back, and that before promotion alone. An unsafe generation goes on being read
+//! to its end, and is never ready.
 
 use super::stage::Stage;
 use crate::checkpoint::manifest::GenerationState;
@@ -27,6 +27,8 @@ pub struct Facts {
     pub unsafe_reads: u64,
     /// READs behind a frozen end, likewise.
     pub late_reads: u64,
+    /// Mutations of its tables that could not be decoded, and that nobody has accepted.
+    pub dead_letters: u64,
     /// The marker rule is off.
     pub rule_off: bool,
     /// The last durable manifest of which `ready` is true.
@@ -54,7 +56,7 @@ pub enum Next {
     Save,
     /// This manifest is.
     Ready(u64),
-    /// A READ came late, before promotion.
+    /// A READ came late, or a mutation could not be decoded, before promotion.
     TakeBack,
 }
 
@@ -76,6 +78,7 @@ pub fn next(stage: Stage, progress: Stage, facts: &Facts) -> Next {
     if spoiled && !matches!(stage, Stage::Unsafe | Stage::Ready | Stage::Promoted) {
         return Next::Spoil;
     }
+    let lacking = facts.late_reads > 0 || facts.dead_letters > 0;
     match progress {
         Stage::Open => facts.finished.map_or(Next::Nothing, Next::Freeze),
         Stage::SourceFinished if facts.consumed => Next::Consume,
@@ -84,9 +87,9 @@ pub fn next(stage: Stage, progress: Stage, facts: &Facts) -> Next {
             facts.passed.map_or(Next::Nothing, Next::SampleTargets)
         }
         Stage::TopicConsumed if facts.reached => Next::CatchUp,
-        Stage::CaughtUp if spoiled || facts.late_reads > 0 => Next::Nothing,
+        Stage::CaughtUp if spoiled || lacking => Next::Nothing,
         Stage::CaughtUp => facts.ready_manifest.map_or(Next::Save, Next::Ready),
-        Stage::Ready if facts.late_reads > 0 => Next::TakeBack,
+        Stage::Ready if lacking => Next::TakeBack,
         _ => Next::Nothing,
     }
 }

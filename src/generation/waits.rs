@@ -69,6 +69,7 @@ pub fn wait(scene: &Scene<'_>) -> Option<Wait> {
     }
     match scene.progress {
         Stage::Ready | Stage::Promoted => None,
+        Stage::CaughtUp if facts.dead_letters > 0 => Some(lost(scene)),
         Stage::CaughtUp => Some(job(
             "everything is in the target; the manifest that says so is made",
         )),
@@ -97,6 +98,20 @@ fn spoiled(scene: &Scene<'_>) -> Wait {
         wait.command = None;
     }
     wait
+}
+
+/// All is done but what a person must accept.
+fn lost(scene: &Scene<'_>) -> Wait {
+    let text = format!(
+        "{} mutations could not be decoded and are in the dead letters: the target lacks them, and \
+         READs of their keys are quarantined as `poisoned`. Have their rows written once more at \
+         the source, then accept what is lost",
+        grouped(scene.facts.dead_letters)
+    );
+    person(
+        text,
+        &format!("headwater generation accept-dead-letters {}", scene.id),
+    )
 }
 
 /// READs are not read.

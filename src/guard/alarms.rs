@@ -20,11 +20,12 @@ use crate::table::Role;
 use crate::topic::TopicSettings;
 
 /// The names of all alarms.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     "generation_unsafe",
     "generation_unsafe_from_start",
     "late_reads",
     "late_reads_after_promotion",
+    "dead_letters",
     "start_not_proven",
     "retention_used_50",
     "retention_used_80",
@@ -126,13 +127,15 @@ pub struct Rebuild {
     pub unsafe_from_start: bool,
     /// READs behind its frozen ends, or older than it.
     pub late_reads: u64,
+    /// Mutations of its tables that could not be decoded, and that nobody has accepted.
+    pub dead_letters: u64,
     /// How its start-position proof stands.
     pub start: Verdict,
 }
 
 impl Rebuild {
-    /// Of what the next manifest says, at job time `now_ms`; without a budget, and with the start
-    /// proven.
+    /// Of what the next manifest says, at job time `now_ms`; without a budget or dead letters, and
+    /// with the start proven.
     pub fn of(state: &GenerationState, now_ms: u64, margin_ms: u64) -> Self {
         let window_from = state.opened_at_ms.saturating_sub(margin_ms);
         Rebuild {
@@ -144,6 +147,7 @@ impl Rebuild {
             unsafe_reads: state.unsafe_reads,
             unsafe_from_start: false,
             late_reads: state.late_reads,
+            dead_letters: 0,
             start: Verdict::Proven,
         }
     }
@@ -285,6 +289,15 @@ impl Alarms {
                 format!("{late} READs of {id} lie behind its frozen ends; they are quarantined"),
                 "the snapshot was declared finished too early: start a new one",
             ),
+        }
+        if rebuild.dead_letters > 0 {
+            let letters = grouped(rebuild.dead_letters);
+            self.critical(
+                "dead_letters",
+                format!("{letters} mutations of {id} could not be decoded; the target lacks them"),
+                "look at the dead letters, have their rows written once more at the source, and \
+                 accept the loss: `headwater generation accept-dead-letters`",
+            );
         }
         if let (Verdict::NotProven(text), true) = (&rebuild.start, !rebuild.stage.is_over()) {
             self.warn(

@@ -67,6 +67,7 @@ fn each_criterion_fails_by_itself() {
         ),
         (|_, g, _| g.state.unsafe_reads = 1, &[], &["no_loss"]),
         (|_, g, _| g.state.late_reads = 1, &[], &["no_loss"]),
+        (|_, g, _| g.dead_letters = 1, &[], &["no_loss"]),
         (|_, _, s| s.saved = None, &[], &["durable"]),
         (|t, _, _| t.ghosts_possible = true, &[], &["no_ghosts"]),
         (|t, _, _| t.ghosts_possible = true, &["ghosts"], &[]),

@@ -12,6 +12,7 @@ use crate::job::{Finish, Readiness, Settings};
 use crate::promote::Terms;
 use crate::promote::hook::Hook;
 use crate::sink::kafka::LogTopic;
+use crate::sink::queue::AsidePlace;
 use crate::sink::settings::{
     OnError, SinkKind, SinkSettings, TargetNotEmpty, UniqueConstraints, UnknownColumns,
 };
@@ -20,6 +21,7 @@ use crate::topic::mixed::{TopicKind, kind};
 use headwater_operators::decide::OnForgotten;
 use headwater_operators::retention::KeepMarkers;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,6 +173,7 @@ pub fn decode(config: &Config) -> DecodeSettings {
             choices::OtherTables::Refuse => OtherTables::Refuse,
             choices::OtherTables::Ignore => OtherTables::Ignore,
         },
+        dead_letters: config.decode.on_error == choices::OnUndecodable::DeadLetter,
     }
 }
 
@@ -187,6 +190,27 @@ pub fn quarantine_topic(config: &Config) -> Result<Option<LogTopic>, Error> {
         }
         _ => Ok(None),
     }
+}
+
+/// Where mutations go that cannot be decoded; none when they end the job.
+///
+/// # Errors
+/// When the properties of the topic are wrong.
+pub fn dead_letters(config: &Config) -> Result<Option<AsidePlace>, Error> {
+    let letters = &config.dead_letter;
+    if config.decode.on_error == choices::OnUndecodable::Fail {
+        return Ok(None);
+    }
+    let place = match (letters.kind, &letters.topic) {
+        (choices::SinkKind::Kafka, Some(topic)) => {
+            let kafka = config.kafka_properties()?;
+            AsidePlace::Topic(LogTopic::new("dead_letter.topic", topic, &kafka)?)
+        }
+        _ => AsidePlace::Folder(letters.path.clone().unwrap_or_else(|| {
+            Path::new(&format!("{}.dead_letter", config.job.job)).to_path_buf()
+        })),
+    };
+    Ok(Some(place))
 }
 
 /// What to do with a target that holds rows at a job's first start.

@@ -74,10 +74,9 @@ pub fn fold(batch: &Batch) -> Vec<Row<'_>> {
 fn row_of(entry: Entry<'_>) -> Row<'_> {
     let record = entry.record;
     let change = match record.op {
-        Op::Upsert | Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late | Op::TooOld => {
-            Change::Upsert(record.value)
-        }
         Op::Delete => Change::Delete,
+        // The others leave no row, and come on other lanes.
+        _ => Change::Upsert(record.value),
     };
     Row {
         table: usize::from(record.table),

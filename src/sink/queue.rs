@@ -10,18 +10,18 @@
 //! It cannot bound memory: what is pushed is held until it is durable, so the sources' in-flight
 //! budget is the bound.
 
+use super::aside::Aside;
 use super::backoff::Stop;
 use super::batch::Piece;
 use super::kafka::LogTopic;
 use super::lane::{self, Message, Part, Progress};
-use super::quarantine::Quarantine;
 use super::replay::Replay;
 use super::{Place, Row, Sink};
 use crate::error::Error;
 use crate::table::Table;
 use crate::topic::names::TopicNames;
 use crossbeam_channel::Sender;
-use headwater_operators::record::{Op, Records};
+use headwater_operators::record::{Exit, Records};
 use headwater_operators::route::shard_of;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -51,6 +51,15 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// Takes a row that the target refused, with the reason; durable when it returns `Ok`.
 pub type DeadLetter = Arc<dyn Fn(&Row<'_>, &str) -> Result<(), Error> + Send + Sync>;
 
+/// Where records go that are kept from the target.
+#[derive(Clone, Debug)]
+pub enum AsidePlace {
+    /// Files in this folder; made when there is something to write.
+    Folder(PathBuf),
+    /// A topic.
+    Topic(LogTopic),
+}
+
 /// How the queues of a process are run.
 #[derive(Clone)]
 pub struct QueueOptions {
@@ -72,6 +81,8 @@ pub struct QueueOptions {
     pub quarantine_dir: PathBuf,
     /// The topic that has them instead.
     pub quarantine_topic: Option<LogTopic>,
+    /// Where mutations go that cannot be decoded; none when they end the job.
+    pub dead_letters: Option<AsidePlace>,
     /// Takes refused rows; without it the first one ends the job.
     pub dead_letter: Option<DeadLetter>,
     /// Called once, with the first failure.
@@ -264,6 +275,8 @@ impl SinkWatch {
 pub struct SinkQueue {
     lanes: Vec<Sender<Message>>,
     quarantine: Sender<Message>,
+    /// That of the quarantine where no mutation becomes a letter.
+    dead_letters: Sender<Message>,
     tracker: Arc<Tracker>,
     shared: Arc<Shared>,
     incarnation: u32,
@@ -302,22 +315,22 @@ pub fn start(sink: &dyn Sink, options: &QueueOptions) -> Result<Vec<SinkQueue>, 
         handles: Vec::new(),
     };
     let mut shards = Vec::new();
-    let mut quarantines = Vec::new();
+    let mut asides = Vec::new();
     for worker in options.first_worker..options.first_worker + options.workers {
         shards.push(starter.shards(sink, worker, shards.first())?);
-        let output = Quarantine::new(options, worker);
-        quarantines.push(starter.lane(usize::MAX - worker, Box::new(output), None)?);
+        asides.push(starter.asides(worker)?);
     }
     let threads = Arc::new(Threads {
         shared: Arc::clone(&shared),
         handles: starter.handles,
     });
-    let lanes = shards.into_iter().zip(quarantines);
+    let lanes = shards.into_iter().zip(asides);
     let queues = lanes
         .zip(trackers)
-        .map(|((lanes, quarantine), tracker)| SinkQueue {
+        .map(|((lanes, aside), tracker)| SinkQueue {
             lanes,
-            quarantine,
+            quarantine: aside.0,
+            dead_letters: aside.1,
             tracker,
             shared: Arc::clone(&shared),
             incarnation: options.incarnation,
@@ -372,6 +385,17 @@ impl Starter<'_> {
         lanes.collect()
     }
 
+    /// The lanes of a worker's quarantine and dead letters.
+    fn asides(&mut self, worker: usize) -> Result<(Sender<Message>, Sender<Message>), Error> {
+        let quarantine = Aside::quarantine(self.options, worker);
+        let quarantine = self.lane(usize::MAX - 2 * worker, Box::new(quarantine), None)?;
+        let Some(output) = Aside::dead_letters(self.options, worker) else {
+            return Ok((quarantine.clone(), quarantine));
+        };
+        let letters = self.lane(usize::MAX - 2 * worker - 1, Box::new(output), None)?;
+        Ok((quarantine, letters))
+    }
+
     fn lane(
         &mut self,
         number: usize,
@@ -419,18 +443,21 @@ impl SinkQueue {
 
     fn route(&self, records: Records, version: u64) -> Vec<(&Sender<Message>, Piece)> {
         let shards = self.lanes.len();
-        let mut indices = vec![Vec::new(); shards + 1];
+        let mut indices = vec![Vec::new(); shards + 2];
         for (index, record) in records.iter().enumerate() {
-            let lane = match record.op {
-                Op::Quarantined | Op::Late | Op::TooOld => shards,
-                Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Read => {
-                    shard_of(record.fingerprint, shards)
-                }
+            let lane = match record.op.leaves_for() {
+                Exit::Target => shard_of(record.fingerprint, shards),
+                Exit::Quarantine => shards,
+                Exit::DeadLetters => shards + 1,
             };
             indices[lane].push(u32::try_from(index).expect("a container is shipped before 4 GiB"));
         }
         let records = Arc::new(records);
-        let lanes = self.lanes.iter().chain([&self.quarantine]).zip(indices);
+        let lanes = self
+            .lanes
+            .iter()
+            .chain([&self.quarantine, &self.dead_letters]);
+        let lanes = lanes.zip(indices);
         let parts = lanes.filter(|(_, indices)| !indices.is_empty());
         let piece = |indices: Vec<u32>| match indices.len() == records.len() {
             true => Piece::whole(Arc::clone(&records), version),

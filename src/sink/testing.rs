@@ -107,6 +107,7 @@ pub(super) fn options(tables: &[Table], quarantine_dir: &Path) -> QueueOptions {
         names: Arc::new(TopicNames::new(tables.into())),
         quarantine_dir: quarantine_dir.into(),
         quarantine_topic: None,
+        dead_letters: None,
         dead_letter: None,
         on_failure: Arc::new(|_| ()),
         replay: Arc::new(Replay::none()),

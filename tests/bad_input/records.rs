@@ -198,3 +198,72 @@ fn an_end_record_of_another_generation() {
     let parts = ["file:snap[0]@0", "another generation", "g7", "g1"];
     bench.run(&["run", "--once"]).with(4).says(&parts);
 }
+
+/// B41 through the binary: set aside, blocking, and nothing of it written as truth.
+#[test]
+fn garbage_is_set_aside_when_told_and_keeps_the_run_from_being_ready() {
+    for workers in ["1", "3"] {
+        let bench = Bench::new();
+        bench.hello(2);
+        bench.sqlite(HELLO);
+        bench.config(&format!("{SQLITE}\n[decode]\non_error = \"dead_letter\""));
+        let cut = Record::raw(Some("{\"id\":13}"), b"{\"op\":\"u\",\"after\":{");
+        let keyless = Record::raw(None, b"\xff");
+        bench.append("muts", 1, &[hello('c', 10, "good"), cut.clone(), keyless]);
+        bench.append("muts", 0, &[hello('u', 14, "new"), cut.clone()]);
+        bench.append("snap", 1, &[hello('r', 13, "stale"), hello('r', 15, "old")]);
+        for partition in 0..2 {
+            bench.append("snap", partition, &[Record::end()]);
+        }
+        let checked = bench.run(&["check"]).with(0);
+        assert!(checked.out.contains("dead letters"), "{}", checked.out);
+        let ended = bench
+            .run(&["run", "--once", "--json", "-w", workers])
+            .with(3);
+        let ended = ended.says(&["3 mutations could not be decoded", "accept-dead-letters"]);
+        let summary = ended.json();
+        assert_eq!(summary["dead_letters"], 3, "{summary}");
+        assert_eq!(summary["reads_quarantined"], 1, "{summary}");
+        let rows: Vec<(i64, String)> = bench.rows().into_iter().collect();
+        let row = |id, greeting: &str| (id, greeting.to_owned());
+        assert_eq!(rows, [row(10, "good"), row(14, "new"), row(15, "old")]);
+        let letters = lines(&bench, "hello.dead_letter");
+        let places: BTreeSet<_> = letters
+            .iter()
+            .map(|line| (line["partition"].to_string(), line["offset"].to_string()))
+            .collect();
+        assert_eq!((letters.len(), places.len()), (3, 3), "{letters:?}");
+        let of = |offset| {
+            let mut of = letters.iter();
+            of.find(|line| line["partition"] == 1 && line["offset"] == offset)
+                .expect("it")
+        };
+        assert_eq!(
+            (&of(1)["poisoned"], &of(1)["key"]["id"]),
+            (&true.into(), &13.into())
+        );
+        assert_eq!(of(1)["value_base64"], "eyJvcCI6InUiLCJhZnRlciI6ew==");
+        assert_eq!(
+            (&of(2)["poisoned"], &of(2)["key"]),
+            (&false.into(), &().into())
+        );
+        let reason = of(1)["reason"].as_str().expect("text");
+        assert!(reason.contains("the value is not JSON"), "{reason}");
+        let held = lines(&bench, "hello.quarantine");
+        assert_eq!((held.len(), &held[0]["reason"]), (1, &"poisoned".into()));
+        // Again, on another number of workers: the letters count once, and still block.
+        let again = bench.run(&["run", "--once", "--json", "-w", "2"]).with(3);
+        again.says(&["3 mutations could not be decoded"]);
+    }
+}
+
+/// The lines of all files of a folder.
+fn lines(bench: &Bench, folder: &str) -> Vec<serde_json::Value> {
+    let files = fs::read_dir(bench.path().join(folder)).expect("the folder");
+    let texts = files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("text"));
+    let lines: Vec<String> = texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let line = |line: &String| serde_json::from_str(line).expect("a whole line");
+    lines.iter().map(line).collect()
+}

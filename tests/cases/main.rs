@@ -231,6 +231,44 @@ fn markers_are_found_on_any_number_of_workers() {
     check(&wanted).expect_err("the rule is off: a stale row must be seen");
 }
 
+/// B41 over a restart: a poisoned key stays so on any number of workers, and a whole row heals it.
+#[test]
+fn a_poisoned_key_stays_so_until_a_row_heals_it() {
+    let mut case = own("B41");
+    let verb = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let (bad, read, good) = (&case.steps[0], &case.steps[1], &case.steps[2]);
+    let of = |step: &serde_json::Value, id: u64| {
+        let mut step = step.clone();
+        step.as_object_mut().expect("a record").remove("o");
+        step["k"]["id"] = id.into();
+        if step.get("v").is_some() {
+            step["v"]["after"]["id"] = id.into();
+        }
+        step
+    };
+    let mut steps: Vec<_> = (0..20).map(|id| of(bad, id)).collect();
+    steps.extend((0..5).map(|id| of(good, id)));
+    steps.push(verb(r#"{"do": "checkpoint"}"#));
+    steps.extend((5..10).map(|id| of(good, id)));
+    steps.push(verb(r#"{"do": "restart", "workers": 3}"#));
+    steps.push(verb(r#"{"do": "checkpoint"}"#));
+    steps.push(verb(r#"{"do": "restart", "workers": 2}"#));
+    steps.extend((0..30).map(|id| of(read, id)));
+    let greeting = |id: u64| match id {
+        0..10 => Some("nul\0here"),
+        10..20 => None,
+        _ => Some("old"),
+    };
+    let row = |id| Some(serde_json::json!({"id": id, "greeting": greeting(id)?}));
+    let mut run = case.runs.remove(1);
+    run.table = Some((0..30).filter_map(row).collect());
+    // Of the last run alone: the letters were counted before it.
+    run.counters = [("reads_quarantined".to_owned(), 10)].into();
+    run.message_has = vec!["20 mutations could not be decoded".to_owned()];
+    (case.steps, case.runs) = (steps, vec![run]);
+    check(&case).expect("10 keys are quarantined");
+}
+
 /// B54: the preflight names the column, and only when it is there.
 #[test]
 fn a_column_of_reads_alone_is_named() {

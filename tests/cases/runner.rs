@@ -549,7 +549,8 @@ impl Player {
                 "reads_dropped",
                 counts.reads_dropped_marker + counts.reads_dropped_superseded,
             ),
-            ("reads_quarantined", counts.reads_quarantined),
+            ("reads_quarantined", counts.kept_back() - counts.reads_late),
+            ("dead_letters", counts.dead_letters()),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into();
@@ -557,10 +558,10 @@ impl Player {
             counters.insert(format!("ignored_{kind}"), *count);
         }
         let target = self.target.lock().expect("not poisoned");
-        let quarantined = target.quarantined.len() as u64;
-        let counted = counts.reads_quarantined + counts.reads_late;
+        let given = (target.quarantined.len() as u64, target.dead_letters);
+        let counted = (counts.kept_back(), counts.dead_letters());
         // The counts are of the last run alone.
-        assert!(!played || self.starts > 1 || quarantined == counted);
+        assert!(!played || self.starts > 1 || given == counted);
         Outcome {
             outcome: outcome.to_owned(),
             message,

@@ -59,6 +59,7 @@ pub(crate) fn settings(
             ("empty_value", Some("tombstone")) => {
                 settings.decode.empty_value = EmptyValue::Tombstone;
             }
+            ("on_error", Some("dead_letter")) => settings.decode.dead_letters = true,
             ("source_finished_requires" | "promote.source_finished", Some(word)) => {
                 let kind = SourceFinished::from_word(word).ok_or_else(|| unknown(name, value))?;
                 settings.readiness.source_finished = kind;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Target {
     pub(crate) rows: BTreeMap<u128, Value>,
     pub(crate) quarantined: Vec<Value>,
+    pub(crate) dead_letters: u64,
 }
 
 pub(crate) struct TargetOutlet {
@@ -47,7 +48,10 @@ fn apply(target: &mut Target, record: &RecordRef<'_>) {
             let row = row(record.value);
             target.rows.insert(record.fingerprint, row);
         }
-        Op::Quarantined | Op::Late | Op::TooOld => target.quarantined.push(row(record.value)),
+        Op::Poisoned | Op::Undecodable => target.dead_letters += 1,
+        Op::Quarantined | Op::Late | Op::TooOld | Op::ReadPoisoned => {
+            target.quarantined.push(row(record.value));
+        }
     }
 }
 

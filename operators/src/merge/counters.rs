@@ -16,6 +16,8 @@ pub struct ReadCounters {
     pub dropped_superseded: u64,
     /// Behind a frozen end, or of an older run: quarantined.
     pub late: u64,
+    /// Quarantined: the last mutation of their key could not be decoded.
+    pub poisoned: u64,
     /// Quarantined, emitted all the same, or the end of the job: a marker was forgotten.
     pub unsafe_reads: u64,
 }
@@ -29,6 +31,8 @@ pub struct MergeCounters {
     pub deletes: u64,
     /// `r` records of the mutation topic, emitted in place.
     pub reads_in_place: u64,
+    /// Mutations that cannot be decoded; not emitted.
+    pub dead_letters: u64,
     /// READs emitted.
     pub reads_emitted: u64,
     /// READs dropped because their key has a marker.
@@ -39,6 +43,8 @@ pub struct MergeCounters {
     pub reads_quarantined: u64,
     /// READs quarantined because they lie behind a frozen end, or are of an older run.
     pub reads_late: u64,
+    /// READs quarantined because the last mutation of their key could not be decoded.
+    pub reads_poisoned: u64,
     /// READs emitted although they may be stale (`on_forgotten = "emit"`).
     pub reads_emitted_unsafe: u64,
     /// READs at which the job must end (`on_forgotten = "fail"`).
@@ -69,7 +75,10 @@ impl MergeCounters {
             Op::Upsert => self.upserts += 1,
             Op::Delete => self.deletes += 1,
             Op::ReadInPlace => self.reads_in_place += 1,
-            Op::Read | Op::Quarantined | Op::Late | Op::TooOld => unreachable_op("mutation", op),
+            Op::Poisoned | Op::Undecodable => self.dead_letters += 1,
+            Op::Read | Op::Quarantined | Op::Late | Op::TooOld | Op::ReadPoisoned => {
+                unreachable_op("mutation", op)
+            }
         }
     }
 
@@ -83,6 +92,7 @@ impl MergeCounters {
                 &mut self.reads_dropped_superseded,
                 &mut of.dropped_superseded,
             ),
+            (_, Verdict::Poisoned) => (&mut self.reads_poisoned, &mut of.poisoned),
             (_, Verdict::Unsafe(OnForgotten::Quarantine)) => {
                 (&mut self.reads_quarantined, &mut of.unsafe_reads)
             }

@@ -7,6 +7,7 @@
 
 use super::Cut;
 use crate::control::Command;
+use crate::poison::PoisonMark;
 use crate::retention::{Retention, Window};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct Looked {
     pub id: u64,
     /// The tick of its marker.
     pub marker: Option<u64>,
+    /// The tick of its last mutation, if that could not be decoded.
+    #[serde(default)]
+    pub poison: Option<u64>,
     /// The latest tick of a marker that was forgotten on the worker that owns it.
     pub forgotten_through: Option<u64>,
     /// The generations that are open for its table, by number, oldest first.
@@ -28,6 +32,11 @@ pub struct Looked {
 pub trait Told<E> {
     /// The markers at a cut.
     fn exported(&mut self, cut: Cut, export: E);
+
+    /// The poisoned keys at a cut; told before its markers.
+    fn poisoned(&mut self, cut: Cut, marks: Vec<PoisonMark>) {
+        let _ = (cut, marks);
+    }
 
     /// What a [`Command::Look`] has found.
     fn looked(&mut self, looked: Looked) {
@@ -67,13 +76,14 @@ impl Look {
 
     pub(super) fn answer(
         self,
-        marker: Option<u64>,
+        (marker, poison): (Option<u64>, Option<u64>),
         forgotten_through: Option<u64>,
         retention: &Retention,
     ) -> Looked {
         Looked {
             id: self.id,
             marker,
+            poison,
             forgotten_through,
             windows: retention.windows(self.table),
         }

@@ -1,9 +1,10 @@
 //! The merge by hand on one worker: what arrives in which activation, and where control stands.
 
-use super::{MergeConfig, MergeCounters, Merged, ReadCounters, merge};
+use super::{Cut, MergeConfig, MergeCounters, Merged, ReadCounters, Told, merge};
 use crate::control::Command;
 use crate::decide::OnForgotten;
-use crate::marker::{MarkerArrangement, MarkerConfig};
+use crate::marker::{MarkerArrangement, MarkerConfig, MarkerExport};
+use crate::poison::PoisonMark;
 use crate::record::{Op, RecordRef, Records};
 use crate::retention::{KeepMarkers, Retention};
 use std::cell::RefCell;
@@ -14,6 +15,8 @@ use timely::dataflow::ProbeHandle;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::{Operator, Probe};
 use timely::worker::Worker;
+
+mod poison;
 
 const TICK_MS: u64 = 20;
 
@@ -27,6 +30,19 @@ struct Bench {
     left: Left,
     counters: Rc<RefCell<MergeCounters>>,
     reads_passed: ProbeHandle<u64>,
+    /// The poisoned keys at the last cut.
+    poisoned: Marks,
+}
+
+#[derive(Clone, Default)]
+struct Marks(Rc<RefCell<Vec<PoisonMark>>>);
+
+impl Told<MarkerExport> for Marks {
+    fn exported(&mut self, _cut: Cut, _export: MarkerExport) {}
+
+    fn poisoned(&mut self, _cut: Cut, marks: Vec<PoisonMark>) {
+        *self.0.borrow_mut() = marks;
+    }
 }
 
 fn config(keep: KeepMarkers) -> MergeConfig {
@@ -35,6 +51,8 @@ fn config(keep: KeepMarkers) -> MergeConfig {
         retention: Retention::new(keep, 0),
         on_forgotten: OnForgotten::Quarantine,
         rule: true,
+        poison: Vec::new(),
+        whole_row: |_| true,
     }
 }
 
@@ -47,6 +65,7 @@ fn until_ready() -> MergeConfig {
 fn bench(worker: &mut Worker, config: MergeConfig) -> Bench {
     let (mut mutations, mut reads, mut control) = (Handle::new(), Handle::new(), Handle::new());
     let (left, counters) = (Left::default(), Rc::default());
+    let poisoned = Marks::default();
     let mut reads_passed = ProbeHandle::new();
     let store = MarkerArrangement::new(MarkerConfig::new(0..=u64::MAX, TICK_MS));
     worker.dataflow::<u64, _, _>(|scope| {
@@ -60,7 +79,7 @@ fn bench(worker: &mut Worker, config: MergeConfig) -> Bench {
             store,
             config,
             Rc::clone(&counters),
-            |_, _| (),
+            poisoned.clone(),
         );
         reads_passed = read_progress.probe().0;
         let left = Rc::clone(&left);
@@ -81,6 +100,7 @@ fn bench(worker: &mut Worker, config: MergeConfig) -> Bench {
         left,
         counters,
         reads_passed,
+        poisoned,
     }
 }
 
@@ -317,6 +337,7 @@ fn a_newer_generation_takes_over_table_by_table() {
             dropped_marker,
             dropped_superseded,
             late,
+            poisoned: 0,
             unsafe_reads: 0,
         };
         assert_eq!(counters.generations[&1], of(2, 0, 1, 0));

@@ -2,6 +2,17 @@
 //!
 //! It cannot say whether a record is applied; that is the merge's decision.
 
+/// The outputs of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The sink.
+    Target,
+    /// READs that must not be emitted as truth.
+    Quarantine,
+    /// Mutations that cannot be decoded.
+    DeadLetters,
+}
+
 /// The kinds of record that the dataflow carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -20,6 +31,13 @@ pub enum Op {
     Late = 6,
     /// A READ of an older run that a late producer has appended; passes the merge likewise.
     TooOld = 7,
+    /// A mutation that cannot be decoded, though its key can: it marks its key, poisons it, and
+    /// passes the merge for the dead letters.
+    Poisoned = 8,
+    /// A mutation of which the key cannot be decoded either; passes for the dead letters.
+    Undecodable = 9,
+    /// A READ of a poisoned key; leaves the merge for the quarantine output.
+    ReadPoisoned = 10,
 }
 
 impl Op {
@@ -38,6 +56,9 @@ impl Op {
             5 => Some(Op::Quarantined),
             6 => Some(Op::Late),
             7 => Some(Op::TooOld),
+            8 => Some(Op::Poisoned),
+            9 => Some(Op::Undecodable),
+            10 => Some(Op::ReadPoisoned),
             _ => None,
         }
     }
@@ -45,8 +66,23 @@ impl Op {
     /// Whether a record of this kind writes a marker.
     pub fn marks(self) -> bool {
         match self {
-            Op::Upsert | Op::Delete => true,
-            Op::ReadInPlace | Op::Read | Op::Quarantined | Op::Late | Op::TooOld => false,
+            Op::Upsert | Op::Delete | Op::Poisoned => true,
+            Op::ReadInPlace
+            | Op::Read
+            | Op::Quarantined
+            | Op::Late
+            | Op::TooOld
+            | Op::Undecodable
+            | Op::ReadPoisoned => false,
+        }
+    }
+
+    /// Where a record of this kind leaves the dataflow.
+    pub fn leaves_for(self) -> Exit {
+        match self {
+            Op::Upsert | Op::Delete | Op::ReadInPlace | Op::Read => Exit::Target,
+            Op::Quarantined | Op::Late | Op::TooOld | Op::ReadPoisoned => Exit::Quarantine,
+            Op::Poisoned | Op::Undecodable => Exit::DeadLetters,
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn stale_reads<'a>(output: impl Iterator<Item = &'a Row>) -> Vec<Stal
                     });
                 }
             }
-            Op::ReadInPlace | Op::Quarantined | Op::Late | Op::TooOld => {}
+            _ => {}
         }
     }
     stale

@@ -78,6 +78,8 @@ impl Plan {
                 retention: Retention::new(keep, start_margin_ms),
                 on_forgotten,
                 rule: true,
+                poison: Vec::new(),
+                whole_row: |_| true,
             },
             memtable_markers_max: random.between(1, 8),
             fuel_max: random.below(20),

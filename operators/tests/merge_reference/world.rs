@@ -5,7 +5,7 @@
 
 use crate::history::{History, Row, record, row};
 use headwater_operators::control::Command;
-use headwater_operators::record::{Op, RecordRef, Records};
+use headwater_operators::record::{Exit, Op, RecordRef, Records};
 use headwater_operators::sink::Outlet;
 use headwater_operators::source::{Feed, PartitionEnd, Polled};
 use std::collections::{BTreeSet, VecDeque};
@@ -162,5 +162,5 @@ impl Outlet for ScriptOutlet {
 
 /// Whether a row changes the target.
 pub(crate) fn applies(op: Op) -> bool {
-    !matches!(op, Op::Quarantined | Op::Late | Op::TooOld)
+    op.leaves_for() == Exit::Target
 }

@@ -119,6 +119,7 @@ fn errors_give_the_code_of_the_worst() {
                 f.sampled[1].faults = vec![Fault {
                     at: Some("snap[0]@3".to_owned()),
                     error: Error::refused("a live mutation").line("stop the connector"),
+                    set_aside: false,
                 }];
             },
             "snap[0]@3: a live mutation",
@@ -162,6 +163,7 @@ fn cases_with_more() -> String {
     facts.sampled[0].faults = vec![Fault {
         at: None,
         error: Error::failed("damaged"),
+        set_aside: false,
     }];
     judge(&facts).table()
 }

@@ -2,8 +2,9 @@
 
 use super::{
     FingerprintKey, GenerationState, JobTime, Manifest, ManifestError, Markers, PartitionState,
-    RetentionState, RunRef, Ticks, secret_hex,
+    PoisonState, RetentionState, RunRef, Ticks, secret_hex,
 };
+use crate::dead_letter::Counted;
 use crate::table::Role;
 use proptest::prelude::{any, prop, proptest};
 use serde_json::{Value, json};
@@ -18,6 +19,17 @@ fn partition() -> PartitionState {
         end: Some(9),
         first_source_ms: None,
         last_source_ms: None,
+    }
+}
+
+fn letters() -> Counted {
+    Counted {
+        topic: "other".to_owned(),
+        tables: vec![7],
+        first_ms: 20,
+        last_ms: 40,
+        letters: 2,
+        keyless: 1,
     }
 }
 
@@ -70,6 +82,8 @@ pub(crate) fn manifest() -> Manifest {
                 },
             ],
         },
+        poison_marks: vec![PoisonState::of(1 << 127 | 0xab, 40)],
+        dead_letters: vec![letters()],
         generations: vec![GenerationState {
             number: 1,
             id: "g1".to_owned(),

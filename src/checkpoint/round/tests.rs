@@ -3,8 +3,9 @@
 
 use super::{Checkpointer, Checkpoints, CutState};
 use crate::checkpoint::manifest::tests::manifest;
-use crate::checkpoint::manifest::{GenerationState, PartitionState, Ticks};
+use crate::checkpoint::manifest::{GenerationState, Manifest, PartitionState, PoisonState, Ticks};
 use crate::checkpoint::{self, Part, start_uploads};
+use crate::dead_letter::{self, Counted};
 use crate::error::Error;
 use crate::events::{Event, Events, Place as Listener};
 use crate::failure::Failures;
@@ -116,9 +117,15 @@ fn parts(number: u64) -> Vec<Part> {
                     last_source_ms: None,
                 }],
                 reads: reads(role, worker),
+                dead_letters: letters(role, worker),
                 shapes: Vec::new(),
             });
         }
+        parts.push(Part::Poisoned {
+            number,
+            worker,
+            marks: vec![(u128::MAX - worker as u128, 20)],
+        });
         parts.push(Part::Markers {
             number,
             worker,
@@ -143,6 +150,15 @@ fn reads(role: Role, worker: usize) -> BTreeMap<u32, Vec<ReadsSeen>> {
         Role::Mutations => BTreeMap::new(),
         Role::Snapshot => [(1, vec![seen(&format!("w{worker}"), 1), seen("both", 2)])].into(),
     }
+}
+
+/// Each worker has given one letter, in the same minute.
+fn letters(role: Role, worker: usize) -> Vec<Counted> {
+    let mut letters = Vec::new();
+    if role == Role::Mutations {
+        dead_letter::count(&mut letters, "t", &[0], worker == 0, 1000 + worker as u64);
+    }
+    letters
 }
 
 static COUNTED: LazyLock<BTreeMap<u32, GenerationCounts>> = LazyLock::new(|| {
@@ -190,6 +206,17 @@ fn round_of(
     number
 }
 
+/// What workers said of dead letters and poisoned keys is in it.
+fn assert_letters(written: &Manifest) {
+    let letters = dead_letter::total(&written.dead_letters);
+    let before = dead_letter::total(&manifest().dead_letters);
+    assert_eq!(letters, (before.0 + WORKERS as u64, before.1 + 1));
+    let marks = written.poison_marks.iter().filter_map(PoisonState::mark);
+    let marks: Vec<_> = marks.map(|mark| (mark.fingerprint, mark.tick_ms)).collect();
+    // Those of the manifest before are told again by who has them.
+    assert_eq!(marks, [(u128::MAX, 20), (u128::MAX - 1, 20)]);
+}
+
 #[test]
 fn every_part_and_durability_are_waited_for() {
     let store = Store::memory();
@@ -231,6 +258,7 @@ fn every_part_and_durability_are_waited_for() {
     assert_eq!(written.number, 8);
     assert_eq!((written.time.cut_ms, written.time.now_ms), (2000, 2100));
     assert_eq!(written.offsets.len(), 4);
+    assert_letters(&written);
     let generation = &written.generations[0];
     assert_eq!((generation.unsafe_reads, generation.late_reads), (13, 24));
     let seen = |run: &str, rows, first_ms, last_ms, last_marker| ReadsSeen {

@@ -63,6 +63,10 @@ fn every_verb_has_its_flags() {
             GenerationVerb::DropTable { id: None, table },
         ),
         ("accept-lag g2", GenerationVerb::AcceptLag(one())),
+        (
+            "accept-dead-letters g2",
+            GenerationVerb::AcceptDeadLetters(one()),
+        ),
         ("pause", GenerationVerb::Pause(true)),
         ("resume", GenerationVerb::Pause(false)),
         ("rate 500", GenerationVerb::Rate(Some(500))),

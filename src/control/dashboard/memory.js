@@ -160,7 +160,7 @@ export function words(of, retention) {
 function cases(status, of) {
   const { reads } = status;
   const count = (value) => (reads ? number(value) : "not known");
-  const held = reads ? Object.entries(reads.quarantined).filter(([why]) => why !== "late")
+  const held = reads ? Object.entries(reads.quarantined).filter(([why]) => why === "forgotten")
     .reduce((sum, [, value]) => sum + value, reads.emitted_unsafe) : 0;
   const behind = of.rows.some((row) => row.risk);
   return h("ul", { class: "cases" },

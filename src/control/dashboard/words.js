@@ -96,6 +96,7 @@ const REASONS = {
   marker: "a newer mutation of the key had been read",
   superseded: "its generation is not open for the table",
   late: "it came behind the frozen end",
+  poisoned: "the last mutation of its key could not be decoded",
   unsafe: "it may be stale: a marker of its window was forgotten",
   forgotten: "it may be stale: a marker of its window was forgotten",
   forgotten_markers: "it may be stale: a marker of its window was forgotten",

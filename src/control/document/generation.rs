@@ -45,6 +45,10 @@ pub struct Generation {
     pub unsafe_reads: u64,
     /// READs behind a frozen end, of all runs.
     pub late_reads: u64,
+    /// Mutations of its tables that could not be decoded and that nobody has accepted, of all runs.
+    pub dead_letters: u64,
+    /// Those that a person has accepted.
+    pub dead_letters_accepted: u64,
     /// What the live connector must pass before it is caught up; null before its ends are frozen.
     pub live_cutoff: Option<Cutoff>,
     /// The snapshot connector's name in Kafka Connect; null when not known.
@@ -105,7 +109,8 @@ pub struct GenerationReads {
     pub emitted: u64,
     /// Dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// That may be stale (`unsafe`) or lie behind the end (`late`).
+    /// That may be stale (`unsafe`), lie behind the end (`late`), or whose key's last mutation
+    /// could not be decoded (`poisoned`).
     pub kept_back: BTreeMap<String, u64>,
 }
 

@@ -171,6 +171,7 @@ pub(in crate::control) fn verb(
             Body::DropTable { generation, table }
         }
         "accept-lag" => Body::AcceptLag { generation },
+        "accept-dead-letters" => Body::AcceptDeadLetters { generation },
         "demote" => Body::Demote {
             generation,
             by: needed(&body.by, "by")?,

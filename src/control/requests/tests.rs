@@ -60,6 +60,7 @@ fn what_worker_0_says_decides_the_code() {
         ("/v1/generations/g9/finish", "", 404),
         ("/v1/generations/g1/abort", "{}", 400),
         ("/v1/generations/g1/accept-lag", "", 200),
+        ("/v1/generations/g1/accept-dead-letters", "", 200),
         (
             "/v1/generations/g1/drop-table",
             r#"{"table": "public.hello"}"#,

@@ -6,6 +6,7 @@ use crate::config::units::print_instant;
 use crate::control::document::{
     Actor, Began, Cutoff, Demoted, Generation, GenerationReads, Promotion, Step, Wait,
 };
+use crate::dead_letter;
 use crate::generation::record;
 use crate::job::{self, GenerationCounts, ShownGeneration};
 use crate::table::{Role, Table};
@@ -23,6 +24,7 @@ pub(in crate::control) fn shown(generation: &ShownGeneration, tables: &[Table]) 
         targets,
         reads: reads(&generation.counts),
         reads_total: generation.reads_total,
+        dead_letters: generation.dead_letters,
         ..kept(&generation.state, tables)
     }
 }
@@ -54,6 +56,11 @@ pub(in crate::control) fn saved(last: &Manifest, tables: &[Table]) -> Vec<Genera
                 read,
                 ..GenerationReads::default()
             },
+            dead_letters: dead_letter::unaccepted(
+                &last.dead_letters,
+                state,
+                last.retention.start_margin_ms,
+            ),
             ..kept(state, tables)
         }
     };
@@ -79,6 +86,7 @@ fn kept(state: &GenerationState, tables: &[Table]) -> Generation {
         timeline: state.reached.iter().map(step).collect(),
         unsafe_reads: state.unsafe_reads,
         late_reads: state.late_reads,
+        dead_letters_accepted: state.dead_letters_accepted,
         live_cutoff: state.live_cutoff.as_ref().map(|cutoff| Cutoff {
             at: print_instant(cutoff.time_ms),
             position: cutoff.position,
@@ -129,18 +137,23 @@ fn wait(wait: &job::Wait) -> Wait {
 }
 
 fn reads(counts: &GenerationCounts) -> GenerationReads {
-    let by_reason = |reasons: [(&str, u64); 2]| {
-        let reasons = reasons.map(|(reason, count)| (reason.to_owned(), count));
-        BTreeMap::from(reasons)
+    let by_reason = |reasons: &[(&str, u64)]| {
+        let reasons = reasons.iter();
+        let reasons = reasons.map(|(reason, count)| ((*reason).to_owned(), *count));
+        reasons.collect::<BTreeMap<_, _>>()
     };
     GenerationReads {
         read: counts.read,
         emitted: counts.emitted,
-        dropped: by_reason([
+        dropped: by_reason(&[
             ("marker", counts.dropped_marker),
             ("superseded", counts.dropped_superseded),
         ]),
-        kept_back: by_reason([("unsafe", counts.unsafe_reads), ("late", counts.late)]),
+        kept_back: by_reason(&[
+            ("unsafe", counts.unsafe_reads),
+            ("late", counts.late),
+            ("poisoned", counts.poisoned),
+        ]),
     }
 }
 

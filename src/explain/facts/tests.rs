@@ -30,6 +30,7 @@ pub(in crate::explain) fn world(marker: Option<u64>, open: bool, forgotten: Opti
         looked: Looked {
             id: 1,
             marker,
+            poison: None,
             forgotten_through: forgotten,
             windows: if open {
                 vec![(1, Window { start_ms: 100 })]
@@ -85,6 +86,7 @@ fn expected(verdict: Verdict) -> Outcome {
         Verdict::Emit => Outcome::Emitted,
         Verdict::DropMarked => Outcome::DroppedMarker,
         Verdict::DropSuperseded => Outcome::DroppedSuperseded,
+        Verdict::Poisoned => Outcome::Poisoned,
         Verdict::Unsafe(OnForgotten::Quarantine) => Outcome::Quarantined,
         Verdict::Unsafe(OnForgotten::Fail) => Outcome::EndsJob,
         Verdict::Unsafe(OnForgotten::Emit) => Outcome::EmittedUnsafe,
@@ -94,7 +96,14 @@ fn expected(verdict: Verdict) -> Outcome {
 #[test]
 fn every_verdict_is_that_of_the_rule() {
     let mut seen = std::collections::BTreeSet::new();
-    for marker in [None, Some(99), Some(100), Some(500)] {
+    for (marker, poison) in [
+        (None, None),
+        (Some(99), None),
+        (Some(100), None),
+        (Some(500), None),
+        (Some(99), Some(99)),
+        (Some(500), Some(100)),
+    ] {
         for open in [false, true] {
             for forgotten in [None, Some(99), Some(100)] {
                 for on_forgotten in [
@@ -104,8 +113,9 @@ fn every_verdict_is_that_of_the_rule() {
                 ] {
                     let mut world = world(marker, open, forgotten);
                     world.on_forgotten = on_forgotten;
+                    world.looked.poison = poison;
                     let window = open.then_some(Window { start_ms: 100 });
-                    let rule = expected(decide(marker, window, forgotten, on_forgotten));
+                    let rule = expected(decide(marker, poison, window, forgotten, on_forgotten));
                     let found = world.explained();
                     let [of] = &found.generations[..] else {
                         panic!("{found:?}");
@@ -123,7 +133,7 @@ fn every_verdict_is_that_of_the_rule() {
             }
         }
     }
-    assert_eq!(seen.len(), 6, "{seen:?}");
+    assert_eq!(seen.len(), 7, "{seen:?}");
 }
 
 #[test]

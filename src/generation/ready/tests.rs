@@ -3,6 +3,7 @@
 use super::{NotReady, ready};
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{GenerationState, Manifest, PartitionState};
+use crate::dead_letter;
 use crate::generation::{Reached, Stage};
 use crate::table::Role;
 use headwater_operators::control::PartitionTarget;
@@ -48,7 +49,7 @@ fn everything_read_and_nothing_bad_is_ready() {
 #[test]
 fn each_thing_that_is_missing_is_told() {
     type Change = fn(&mut Manifest);
-    let cases: [(Change, NotReady); 9] = [
+    let cases: [(Change, NotReady); 10] = [
         (
             |m| m.offsets[0].next_offset = 8,
             NotReady::Mutations("app".to_owned(), 0),
@@ -63,6 +64,10 @@ fn each_thing_that_is_missing_is_told() {
         (|m| m.generations[0].passed = None, NotReady::NoTargets),
         (|m| m.generations[0].unsafe_reads = 2, NotReady::Unsafe(2)),
         (|m| m.generations[0].late_reads = 3, NotReady::Late(3)),
+        (
+            |m| dead_letter::count(&mut m.dead_letters, "app", &[0, 1], true, 0),
+            NotReady::DeadLetters(1),
+        ),
         (|m| m.generations[0].stage = Stage::Aborted, NotReady::Ended),
     ];
     for (index, (change, why)) in cases.into_iter().enumerate() {
@@ -83,5 +88,24 @@ fn a_dropped_table_is_not_waited_for() {
         .push(partition(Role::Snapshot, "bad", 0, None));
     assert_eq!(ready(&manifest, 1), Err(NotReady::NotFrozen));
     manifest.generations[0].dropped_tables.push(1);
+    assert_eq!(ready(&manifest, 1), Ok(()));
+}
+
+#[test]
+fn what_a_person_has_accepted_or_another_table_lacks_is_no_hindrance() {
+    let mut manifest = good();
+    let letter = |manifest: &mut Manifest, table| {
+        dead_letter::count(&mut manifest.dead_letters, "app", &[table], false, 0);
+    };
+    letter(&mut manifest, 1);
+    assert_eq!(ready(&manifest, 1), Ok(()));
+    letter(&mut manifest, 0);
+    manifest.generations[0].dead_letters_accepted = 1;
+    assert_eq!(ready(&manifest, 1), Ok(()));
+    letter(&mut manifest, 0);
+    assert_eq!(ready(&manifest, 1), Err(NotReady::DeadLetters(1)));
+    // Its snapshot began later: it has read what the mutations did.
+    manifest.generations[0].opened_at_ms = 11;
+    assert_eq!(manifest.retention.start_margin_ms, 10);
     assert_eq!(ready(&manifest, 1), Ok(()));
 }

@@ -141,6 +141,15 @@ fn trouble_of_a_connector_comes_first_and_an_idle_source_has_remedies() {
 #[test]
 fn what_is_lost_is_said_before_anything_else() {
     let none = Snapshot::default();
+    let mut lost = scene(Stage::CaughtUp, &none);
+    lost.facts.dead_letters = 2;
+    let said = words(&lost);
+    assert!(said.text.contains("2 mutations could not be decoded"));
+    assert!(said.person && !said.leave_alone);
+    assert_eq!(
+        said.command.as_deref(),
+        Some("headwater generation accept-dead-letters g1")
+    );
     let mut late = scene(Stage::CaughtUp, &none);
     late.facts.late_reads = 3;
     assert!(words(&late).text.contains("3 READs came behind"));

@@ -110,6 +110,7 @@ type Row = (Inputs, Option<(&'static str, bool)>);
 fn rows_of_rebuilds() -> Vec<Row> {
     let proof = |start: Verdict| of_rebuild(|rebuild| rebuild.start = start);
     let late = |stage| of_rebuild(|rebuild| (rebuild.stage, rebuild.late_reads) = (stage, 1));
+    let lost = of_rebuild(|rebuild| rebuild.dead_letters = 1);
     let open_for = |elapsed_ms| of_rebuild(|rebuild| rebuild.elapsed_ms = elapsed_ms);
     let ttl_of = |ttl_ms| {
         with(|inputs| {
@@ -132,6 +133,7 @@ fn rows_of_rebuilds() -> Vec<Row> {
             Some(("generation_unsafe_from_start", true)),
         ),
         (late(Stage::CaughtUp), Some(("late_reads", true))),
+        (lost, Some(("dead_letters", true))),
         (
             late(Stage::Promoted),
             Some(("late_reads_after_promotion", true)),

@@ -51,6 +51,8 @@ fn config() -> MergeConfig {
         retention: Retention::new(KeepMarkers::Ttl { ttl_ms: 1_000 }, 10),
         on_forgotten: OnForgotten::Quarantine,
         rule: true,
+        poison: Vec::new(),
+        whole_row: |_| true,
     }
 }
 
@@ -126,6 +128,7 @@ fn the_owner_of_a_key_answers_for_its_table() {
     let looked = |id, marker, windows: &Vec<(u32, Window)>| Looked {
         id,
         marker,
+        poison: None,
         forgotten_through: None,
         windows: windows.clone(),
     };

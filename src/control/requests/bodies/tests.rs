@@ -88,6 +88,14 @@ fn verbs_ask_for_what_they_say() {
 }
 
 #[test]
+fn a_loss_is_accepted_for_one_generation() {
+    let (_, accept) = asked("accept-dead-letters", "{}").expect("a verb");
+    let generation = "g1".to_owned();
+    let wanted = Body::AcceptDeadLetters { generation };
+    assert_eq!(accept, Verb::Plain(wanted));
+}
+
+#[test]
 fn a_promotion_has_an_id_and_what_is_accepted() {
     let text = |text: &str| text.to_owned();
     let (id, promote) = asked(
