@@ -73,6 +73,58 @@ fn every_command_line_parses() {
     }
 }
 
+/// What messages tell a person to run. A verb alone is a name, and may lack what it needs.
+#[test]
+fn every_command_that_a_message_names_parses() {
+    let mut files = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut commands = 0;
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("listed");
+            files.extend(entries.map(|entry| entry.expect("listed").path()));
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("text");
+        let program = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = program.lines().map(str::trim_start);
+        // Not comments; and texts that go on in the next line are one.
+        let text: String = lines
+            .filter(|line| !line.starts_with("//"))
+            .map(|line| {
+                line.strip_suffix('\\')
+                    .map_or(format!("{line}\n"), str::to_owned)
+            })
+            .collect();
+        let quoted = text.split('`').skip(1).step_by(2);
+        let alone = text
+            .split('"')
+            .filter(|part| part.starts_with("headwater "));
+        for command in quoted
+            .chain(alone)
+            .filter(|part| part.starts_with("headwater "))
+        {
+            if path.ends_with("tests.rs") || command.contains('\n') || command.contains(['…', '\\'])
+            {
+                continue;
+            }
+            let words = command
+                .split_whitespace()
+                .map(|word| match word.contains('{') {
+                    true => "g1",
+                    false => word,
+                });
+            let words: Vec<&str> = words.collect();
+            commands += 1;
+            if let Err(error) = cli::parse(words.iter().copied())
+                && words.len() > 3
+            {
+                panic!("{}: `{command}`: {error}", path.display());
+            }
+        }
+    }
+    assert!(commands > 20, "{commands}");
+}
+
 #[test]
 fn the_sample_loads_and_means_what_it_says() {
     let [sample] = &blocks("toml")[..] else {

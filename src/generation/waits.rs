@@ -209,7 +209,7 @@ fn told(scene: &Scene<'_>, count: &Count) -> (String, Option<String>, bool) {
                 "table {table} of the snapshot: {status}. Let the generation go on without it, or \
                  take the snapshot again"
             );
-            let drop_table = format!("headwater generation drop-table {id} {table}");
+            let drop_table = format!("headwater generation drop-table {id} --table {table}");
             (text, Some(drop_table), false)
         }
         Count::Missing { .. } | Count::More { .. } | Count::Equal => {

@@ -30,7 +30,12 @@ fn scene<'a>(stage: Stage, snapshot: &'a Snapshot<'a>) -> Scene<'a> {
 }
 
 fn words(scene: &Scene<'_>) -> Wait {
-    wait(scene).expect("it waits for something")
+    let wait = wait(scene).expect("it waits for something");
+    if let Some(command) = &wait.command {
+        let parsed = crate::cli::parse(command.split_whitespace());
+        assert!(parsed.is_ok(), "`{command}`: {parsed:?}");
+    }
+    wait
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn what_notifications_tell_is_said_with_what_to_do() {
         (
             scanned(5, "SQL_EXCEPTION"),
             "SQL_EXCEPTION",
-            Some("drop-table g1 public.a"),
+            Some("drop-table g1 --table public.a"),
         ),
     ] {
         let snapshot = Snapshot {
