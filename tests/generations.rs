@@ -70,13 +70,15 @@ impl World {
         };
         let text = format!(
             "job = \"hello\"\n{}{}[checkpoint]\nstore = \"file:{}\"\ninterval = \"500ms\"\n\
-             [quarantine]\npath = \"{}\"\n[sink]\nkind = \"sqlite\"\npath = \"{}\"\n\
+             [quarantine]\npath = \"{}\"\n[dead_letter]\npath = \"{}\"\n\
+             [sink]\nkind = \"sqlite\"\npath = \"{}\"\n\
              setup_sql = \"CREATE TABLE IF NOT EXISTS a(id INTEGER PRIMARY KEY, greeting TEXT); \
              CREATE TABLE IF NOT EXISTS b(id INTEGER PRIMARY KEY, greeting TEXT);\"\n{}",
             table("a"),
             table("b"),
             at("state"),
             at("quarantine"),
+            at("dead_letter"),
             at("target.sqlite"),
             self.more,
         );
@@ -419,4 +421,55 @@ fn the_same_request_twice_is_done_once() {
     let again = world.start(2);
     assert_eq!(ask(&again), Ok(first), "after a restart");
     again.stop();
+}
+
+/// A dead letter keeps a generation from ready, or takes it back, until a person accepts it, over
+/// restarts on any number of workers.
+#[test]
+fn a_dead_letter_waits_for_a_person() {
+    let world = World::new("[decode]\non_error = \"dead_letter\"\n");
+    let running = world.start(2);
+    let bad = |id: u64| OwnedRecord::new(Some(&format!("{{\"id\":{id}}}")), Some("{"));
+    world.topics.append("ma", 0, bad(0));
+    world.topics.append("ma", 0, bad(2));
+    world.topics.append("ma", 0, record('u', "a", 2, "mended"));
+    world.first_snapshot();
+    let waits = |running: &Running, letters| {
+        running.until("a person is waited for", |shown| {
+            let of = shown.generations.first()?;
+            let command = of.waits.as_ref()?.command.clone()?;
+            let asked = command == "headwater generation accept-dead-letters g1";
+            let there = of.state.stage == Stage::CaughtUp && of.dead_letters == letters;
+            (asked && there).then(|| shown.dead_letters())
+        })
+    };
+    assert_eq!(waits(&running, 2), 2);
+    running.stop();
+    assert_eq!(world.rows("a").get(&0), None, "its READ is no truth");
+    assert_eq!(world.rows("a")[&2], "mended");
+    let running = world.start(3);
+    assert_eq!(waits(&running, 2), 2);
+    let accept = || Body::AcceptDeadLetters {
+        generation: "g1".to_owned(),
+    };
+    let answer = world.done(&running, accept());
+    assert_eq!(answer.text, "the loss of 2 mutations is accepted");
+    running.until_stage("g1", Stage::Ready);
+    // One more, of the other table.
+    world.topics.append("mb", 0, bad(1));
+    assert_eq!(waits(&running, 1), 1);
+    running.stop();
+    let running = world.start(1);
+    assert_eq!(waits(&running, 1), 1);
+    world.done(&running, accept());
+    let ready = running.until_stage("g1", Stage::Ready);
+    assert_eq!(ready.state.dead_letters_accepted, 3);
+    assert_eq!(
+        world.done(&running, accept()).text,
+        "there is no dead letter to accept"
+    );
+    running.stop();
+    let running = world.start(2);
+    running.until_stage("g1", Stage::Ready);
+    running.stop();
 }
