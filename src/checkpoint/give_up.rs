@@ -23,8 +23,8 @@ pub fn way_out(id: &str) -> String {
 /// `tables`: a job that ended before that was durable has nothing else to give up.
 ///
 /// # Errors
-/// Usage, when there is no such generation; those that can be given up are named. Refused, when it is
-/// promoted: its target is in use.
+/// Usage, when there is no such generation; those that can be given up are named. Refused, when it
+/// is promoted: its target is in use.
 pub fn give_up(
     manifest: &mut Manifest,
     id: &str,

@@ -203,7 +203,7 @@ enum Verb {
         #[command(flatten)]
         one: One,
         /// Why
-        #[arg(long)]
+        #[arg(long, default_value = "a person gave it up")]
         reason: String,
     },
     /// Go on without a table

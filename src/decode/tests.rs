@@ -371,6 +371,15 @@ fn a_value_that_is_not_utf_8_is_refused() {
         (table, fingerprint),
         (0, rig.mutation(KEY, &live("u")).fingerprint)
     );
+    // A JSON null is none; that of the record before must not be taken for it.
+    let null = RawRecord {
+        key: Some(b"null"),
+        ..raw
+    };
+    assert!(matches!(
+        rig.decoder.decode_key(topic, &null),
+        Err(DecodeError::NoKey { .. })
+    ));
 }
 
 #[test]

@@ -182,10 +182,8 @@ fn look(store: &Store, manifest: &Manifest, fingerprint: u128) -> Result<Looked,
     }
     let mut found = Vec::new();
     markers.latest(&[fingerprint], &mut found);
-    let marks = manifest.poison_marks.iter().filter_map(PoisonState::mark);
-    let poison = marks
-        .filter(|mark| mark.fingerprint == fingerprint)
-        .next_back();
+    let mut marks = manifest.poison_marks.iter().filter_map(PoisonState::mark);
+    let poison = marks.find(|mark| mark.fingerprint == fingerprint);
     Ok(Looked {
         id: 0,
         marker: found.first().copied().flatten(),

@@ -74,27 +74,7 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
             }
             all_partitions(state, ends, now)
         }
-        Body::Abort { generation, .. } => {
-            let state = now.find(generation)?;
-            let promotion = state.promotion.as_ref();
-            // One whose hook has ended badly is under way no more.
-            let under_way =
-                |of: &Promotion| of.done_ms.is_none() && of.demoted.is_none() && of.hook.is_none();
-            if promotion.is_some_and(under_way) {
-                return conflict(format!(
-                    "a promotion of {generation} is under way, or its hook was interrupted: run it \
-                     to its end with `headwater generation promote {generation}`, or stop the job \
-                     and give the generation up with `headwater run --abort-generation {generation}`"
-                ));
-            }
-            match state.stage {
-                Stage::Promoted => conflict(format!(
-                    "{generation} is promoted; take that back first: headwater generation demote \
-                     {generation}"
-                )),
-                _ => active(state),
-            }
-        }
+        Body::Abort { generation, .. } => admit_abort(generation, now),
         Body::DropTable { generation, table } => {
             let state = now.find(generation)?;
             active(state)?;
@@ -136,6 +116,27 @@ pub fn admit(body: &Body, now: &Now<'_>) -> Result<(), Refusal> {
         Body::PromoteBegin { .. } | Body::PromoteEnd { .. } | Body::Demote { .. } => {
             admit_promotion(body, now)
         }
+    }
+}
+
+fn admit_abort(generation: &str, now: &Now<'_>) -> Result<(), Refusal> {
+    let state = now.find(generation)?;
+    // One whose hook has ended badly is under way no more.
+    let under_way =
+        |of: &Promotion| of.done_ms.is_none() && of.demoted.is_none() && of.hook.is_none();
+    if state.promotion.as_ref().is_some_and(under_way) {
+        return conflict(format!(
+            "a promotion of {generation} is under way, or its hook was interrupted: run it to its \
+             end with `headwater generation promote {generation}`, or stop the job and give the \
+             generation up with `headwater run --abort-generation {generation}`"
+        ));
+    }
+    match state.stage {
+        Stage::Promoted => conflict(format!(
+            "{generation} is promoted; take that back first: headwater generation demote \
+             {generation}"
+        )),
+        _ => active(state),
     }
 }
 
@@ -244,8 +245,8 @@ pub fn opened_at(open: &Open, now: &Now<'_>) -> (u64, i64) {
 /// The last known tick at or before a wall time; 0 before the first.
 pub fn tick_of(wall_ms: i64, wall: &[(u64, u64)]) -> u64 {
     let wall_ms = u64::try_from(wall_ms).unwrap_or(0);
-    // Between two entries both clocks go on alike, or the job was down, or the wall clock was set: a
-    // time that it has shown twice is the first, so that a window never begins too late.
+    // Between two entries both clocks go on alike, or the job was down, or the wall clock was set:
+    // a time that it has shown twice is the first, so that a window never begins too late.
     let shown = |(index, (tick, at)): &(usize, &(u64, u64))| {
         let next = wall.get(index + 1);
         let before = |(next_tick, next_at): &(u64, u64)| {

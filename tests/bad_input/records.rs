@@ -102,9 +102,16 @@ fn a_row_without_a_key() {
 /// B15: a router adds the physical table to the key on one side.
 #[test]
 fn keys_that_differ_between_the_topics() {
+    // What is true of a whole topic is no matter of one record.
+    for more in ["", "\n[decode]\non_error = \"dead_letter\""] {
+        keys_differ(&format!("{JSONL}{more}"));
+    }
+}
+
+fn keys_differ(config: &str) {
     let bench = Bench::new();
     bench.hello(1);
-    bench.config(JSONL);
+    bench.config(config);
     let routed = Record {
         key: Some("{\"id\":5,\"__dbz__physicalTableIdentifier\":\"a\"}".to_owned()),
         ..hello('r', 5, "routed")

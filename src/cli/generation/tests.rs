@@ -102,7 +102,6 @@ fn what_cannot_be_is_refused() {
         "RFC 3339",
     );
     refused("headwater generation finish --end s=1", "TOPIC[PARTITION]");
-    refused("headwater generation abort g1", "--reason");
     refused("headwater generation rate 0", "off");
     refused("headwater ttl 5", "5d");
     refused("headwater markers-max 0", "0");
