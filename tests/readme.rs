@@ -77,11 +77,15 @@ fn every_command_line_parses() {
 #[test]
 fn every_command_that_a_message_names_parses() {
     let mut files = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    let mut commands = 0;
+    let (mut commands, mut wrong) = (0, Vec::new());
     while let Some(path) = files.pop() {
         if path.is_dir() {
             let entries = std::fs::read_dir(&path).expect("listed");
             files.extend(entries.map(|entry| entry.expect("listed").path()));
+            continue;
+        }
+        let program = path.extension().is_some_and(|end| end == "rs");
+        if !program || path.ends_with("tests.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("text");
@@ -103,25 +107,26 @@ fn every_command_that_a_message_names_parses() {
             .chain(alone)
             .filter(|part| part.starts_with("headwater "))
         {
-            if path.ends_with("tests.rs") || command.contains('\n') || command.contains(['…', '\\'])
-            {
+            // What is signed, not what is run, or no text of one line.
+            let other = command.starts_with("headwater cluster handshake");
+            if other || command.contains(['\n', '…', '\\']) {
                 continue;
             }
             let words = command
                 .split_whitespace()
                 .map(|word| match word.contains('{') {
+                    _ if word == "N" => "7",
                     true => "g1",
                     false => word,
                 });
             let words: Vec<&str> = words.collect();
             commands += 1;
-            if let Err(error) = cli::parse(words.iter().copied())
-                && words.len() > 3
-            {
-                panic!("{}: `{command}`: {error}", path.display());
+            if cli::parse(words.iter().copied()).is_err() && words.len() > 3 {
+                wrong.push(format!("{}: `{command}`", path.display()));
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(commands > 20, "{commands}");
 }
 

@@ -250,7 +250,7 @@ enum Verb {
         #[arg(long)]
         by: Option<String>,
         /// Why
-        #[arg(long)]
+        #[arg(long, default_value = "a person asked for it")]
         reason: String,
     },
 }
