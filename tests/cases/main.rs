@@ -235,6 +235,7 @@ fn markers_are_found_on_any_number_of_workers() {
 #[test]
 fn a_poisoned_key_stays_so_until_a_row_heals_it() {
     let mut case = own("B41");
+    check(&case).expect("both of its runs hold");
     let verb = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
     let (bad, read, good) = (&case.steps[0], &case.steps[1], &case.steps[2]);
     let of = |step: &serde_json::Value, id: u64| {
