@@ -1,7 +1,8 @@
 //! The Kafka sink against librdkafka's own mock cluster.
 
 use super::{GENERATION_HEADER, LogTopic};
-use crate::sink::queue::{QueueOptions, SinkState, start};
+use crate::dead_letter::letter::Letter;
+use crate::sink::queue::{AsidePlace, QueueOptions, SinkState, start};
 use crate::sink::settings::{SinkKind, SinkSettings, TargetNotEmpty, build};
 use crate::sink::testing::{
     B21_BATCHES, Event, b21, event, options, options_with_failures, place, push_all, records, row,
@@ -301,6 +302,43 @@ fn quarantined_reads_are_in_the_topic_before_they_are_durable() {
     );
     assert_eq!(line["table"], "public.hello");
     assert!(!dir.path().join("quarantine.1.0.jsonl").exists());
+}
+
+#[test]
+fn dead_letters_are_in_their_topic_before_they_are_durable() {
+    let cluster = cluster();
+    cluster.create_topic("out", 1, 1).unwrap();
+    cluster.create_topic("lost", 1, 1).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let settings = kafka(&cluster, "out");
+    let topic = LogTopic::new("dead_letter.topic", "lost", &settings.kafka).unwrap();
+    let options = QueueOptions {
+        dead_letters: Some(AsidePlace::Topic(topic)),
+        ..options(&[table("public.hello")], dir.path())
+    };
+    let mut queue = start(sink(&settings).as_ref(), &options).unwrap().remove(0);
+    let letter = Letter {
+        reason: "the value is not JSON",
+        has_key: true,
+        has_table: true,
+        value: Some(b"{\"op\":"),
+    };
+    let bad = Event {
+        op: Op::Poisoned,
+        value: String::from_utf8(letter.encode()).unwrap(),
+        ..event("{\"id\":1}", "")
+    };
+    let ticket = queue.push(records(&[bad], 40));
+    until("durable", || queue.durable() > ticket);
+    let found = read(&cluster, "lost", 1);
+    let [(_, key, Some(line))] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(key.ends_with("[3]@40"), "{key}");
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["reason"], "the value is not JSON", "{line}");
+    assert_eq!(line["offset"], 40, "{line}");
+    assert!(read(&cluster, "out", 1).is_empty(), "it is no row");
 }
 
 #[test]
