@@ -97,6 +97,8 @@ pub struct Coordinator {
     read_control: ReadControl,
     /// Mutations that went to the dead letters in earlier runs.
     dead_letters_before: Vec<Counted>,
+    /// And those of this run.
+    dead_letters: Vec<Counted>,
     /// READs wait because there are too many markers.
     held_for_markers: bool,
     retention: RetentionState,
@@ -194,7 +196,7 @@ impl Coordinator {
         let saves = self.checkpointer.is_some();
         self.generations.iter().all(|of| {
             let bad = of.bad();
-            let lacking = bad.late_reads > 0 || of.lost() > 0;
+            let lacking = bad.late_reads > 0 || of.lost > 0;
             let spoiled = bad.unsafe_reads > 0 || lacking || !self.settings.rule;
             let enough = match saves && !spoiled {
                 true => Stage::Ready,

@@ -3,11 +3,12 @@
 //! ```text
 //!  [Feed] ─ a letter, counted where offsets are ─▶ Merge (marks and poisons its key) ─▶ output
 //! ```
-//! Invariant: what a manifest counts are exactly the letters before its cut, of all runs; no count
-//! of a generation is ever too small. Nothing but a person's word takes a letter away.
+//! Invariant: what a manifest counts are exactly the letters before its cut, of all runs. Nothing
+//! but a person's word takes a letter away, and that for the topic and table it was given for: one
+//! that nobody has accepted is asked about by every later generation of its table, as a DELETE
+//! that was lost leaves a row in the target that no READ takes away.
 //!
-//! It cannot say what was lost: the output has the records as they came ([`letter`]). When letters
-//! came is kept coarsely, so a generation may count some that came just before its window.
+//! It cannot say what was lost: the output has the records as they came ([`letter`]).
 
 pub mod letter;
 
@@ -15,83 +16,54 @@ use crate::checkpoint::manifest::GenerationState;
 use crate::generation::admit;
 use serde::{Deserialize, Serialize};
 
-/// Letters of so much job time are counted together.
-const SPAN_MS: u64 = 60_000;
-/// Counts of one topic and table; beyond it the oldest become one.
-const SPANS_MAX: usize = 64;
-
-/// Letters of one topic and table that came about the same time.
+/// Letters of one topic and table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// The topic.
     pub topic: String,
     /// The number of their table; of all tables of the topic when that is not known.
     pub tables: Vec<u16>,
-    /// Job time of the first.
-    pub first_ms: u64,
-    /// Job time of the last.
-    pub last_ms: u64,
     /// How many.
     pub letters: u64,
     /// Those of them of which the key is not known either.
     pub keyless: u64,
 }
 
-impl Counted {
-    fn place(&self) -> (&str, &[u16]) {
-        (&self.topic, &self.tables)
-    }
+/// Letters of one topic and table that a person has accepted as lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The topic.
+    pub topic: String,
+    /// As in [`Counted`].
+    pub tables: Vec<u16>,
+    /// How many.
+    pub letters: u64,
 }
 
-/// Counts one letter of a topic, of these tables, at job time `now_ms`, which grows.
-pub fn count(into: &mut Vec<Counted>, topic: &str, tables: &[u16], keyless: bool, now_ms: u64) {
-    let mut latest = into.iter_mut().rev();
-    let latest = latest.find(|of| of.place() == (topic, tables));
-    if let Some(span) = latest.filter(|of| now_ms.saturating_sub(of.first_ms) < SPAN_MS) {
-        span.last_ms = now_ms.max(span.last_ms);
-        span.letters += 1;
-        span.keyless += u64::from(keyless);
-        return;
-    }
-    into.push(Counted {
+/// Counts one letter of a topic, of these tables.
+pub fn count(into: &mut Vec<Counted>, topic: &str, tables: &[u16], keyless: bool) {
+    let one = Counted {
         topic: topic.to_owned(),
         tables: tables.to_vec(),
-        first_ms: now_ms,
-        last_ms: now_ms,
         letters: 1,
         keyless: u64::from(keyless),
-    });
-    bound(into);
+    };
+    add_up(into, &[one]);
 }
 
 /// Adds counts of other workers, or of other runs of the job, to `into`.
 pub fn add_up(into: &mut Vec<Counted>, more: &[Counted]) {
-    into.extend_from_slice(more);
-    into.sort_by(|a, b| {
-        let of = |one: &Counted| (one.topic.clone(), one.tables.clone(), one.last_ms);
-        of(a).cmp(&of(b))
-    });
-    bound(into);
-}
-
-/// Makes one of the two oldest counts of a place that has too many. That the later time counts for
-/// both can only make a generation count more.
-fn bound(list: &mut Vec<Counted>) {
-    let mut index = 0;
-    while index < list.len() {
-        let of = |one: &Counted| one.place() == list[index].place();
-        let same: Vec<usize> = (0..list.len()).filter(|at| of(&list[*at])).collect();
-        if same[0] == index && same.len() > SPANS_MAX {
-            let oldest = list.remove(index);
-            let next = &mut list[same[1] - 1];
-            next.first_ms = oldest.first_ms.min(next.first_ms);
-            next.last_ms = oldest.last_ms.max(next.last_ms);
-            next.letters += oldest.letters;
-            next.keyless += oldest.keyless;
-        } else {
-            index += 1;
+    for one in more {
+        let place = |of: &&mut Counted| (&of.topic, &of.tables) == (&one.topic, &one.tables);
+        match into.iter_mut().find(place) {
+            Some(known) => {
+                known.letters += one.letters;
+                known.keyless += one.keyless;
+            }
+            None => into.push(one.clone()),
         }
     }
+    into.sort_by(|a, b| (&a.topic, &a.tables).cmp(&(&b.topic, &b.tables)));
 }
 
 /// All letters, and those without a key.
@@ -101,84 +73,105 @@ pub fn total(list: &[Counted]) -> (u64, u64) {
     })
 }
 
-/// The letters of a generation's tables since the begin of its window, accepted or not. One from
-/// before it is no loss: its READs are newer.
-pub fn since(list: &[Counted], state: &GenerationState, start_margin_ms: u64) -> u64 {
-    let from_ms = state.opened_at_ms.saturating_sub(start_margin_ms);
+/// The letters of the tables that a generation still has.
+fn of_its_tables<'l>(
+    list: &'l [Counted],
+    state: &GenerationState,
+) -> impl Iterator<Item = &'l Counted> {
     let tables: Vec<u16> = admit::left(state).collect();
-    let of_it = |of: &&Counted| {
-        of.last_ms >= from_ms && of.tables.iter().any(|table| tables.contains(table))
-    };
-    list.iter().filter(of_it).map(|of| of.letters).sum()
+    let of_it = move |of: &&Counted| of.tables.iter().any(|table| tables.contains(table));
+    list.iter().filter(of_it)
 }
 
-/// Those of them that nobody has accepted.
-pub fn unaccepted(list: &[Counted], state: &GenerationState, start_margin_ms: u64) -> u64 {
-    since(list, state, start_margin_ms).saturating_sub(state.dead_letters_accepted)
+fn accepted(state: &GenerationState, of: &Counted) -> u64 {
+    let mut known = state.dead_letters_accepted.iter();
+    let known = known.find(|known| (&known.topic, &known.tables) == (&of.topic, &of.tables));
+    known.map_or(0, |known| known.letters)
+}
+
+/// The letters of a generation's tables that nobody has accepted.
+pub fn unaccepted(list: &[Counted], state: &GenerationState) -> u64 {
+    let left = |of: &Counted| of.letters.saturating_sub(accepted(state, of));
+    of_its_tables(list, state).map(left).sum()
+}
+
+/// What is accepted of a generation when a person accepts all that was counted so far.
+pub fn accept(list: &[Counted], state: &GenerationState) -> Vec<Accepted> {
+    let now = of_its_tables(list, state).map(|of| Accepted {
+        topic: of.topic.clone(),
+        tables: of.tables.clone(),
+        letters: of.letters,
+    });
+    join([state.dead_letters_accepted.clone(), now.collect()].concat())
+}
+
+/// What a later generation need not ask about again: it was accepted for an earlier one.
+pub fn inherited<'g>(earlier: impl Iterator<Item = &'g GenerationState>) -> Vec<Accepted> {
+    join(
+        earlier
+            .flat_map(|of| of.dead_letters_accepted.clone())
+            .collect(),
+    )
+}
+
+/// The most that was accepted for each place.
+fn join(mut all: Vec<Accepted>) -> Vec<Accepted> {
+    all.sort_by(|a, b| (&a.topic, &a.tables, b.letters).cmp(&(&b.topic, &b.tables, a.letters)));
+    all.dedup_by(|b, a| (&a.topic, &a.tables) == (&b.topic, &b.tables));
+    all
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, SPANS_MAX, add_up, count, since, total, unaccepted};
+    use super::{accept, add_up, count, inherited, total, unaccepted};
     use crate::checkpoint::manifest::GenerationState;
 
-    fn generation(opened_at_ms: u64, tables: &[u16]) -> GenerationState {
+    fn generation(tables: &[u16]) -> GenerationState {
         GenerationState {
-            opened_at_ms,
             tables: tables.to_vec(),
             ..GenerationState::default()
         }
     }
 
     #[test]
-    fn letters_count_for_the_generations_that_may_lack_them() {
+    fn letters_count_for_the_generations_of_their_table() {
         let mut list = Vec::new();
-        count(&mut list, "a", &[0], false, 100_000);
-        count(&mut list, "a", &[0], false, 100_500);
-        count(&mut list, "b", &[1, 2], true, 300_000);
+        count(&mut list, "a", &[0], false);
+        count(&mut list, "a", &[0], false);
+        count(&mut list, "b", &[1, 2], true);
         assert_eq!((list.len(), total(&list)), (2, (3, 1)));
-        for (opened_at_ms, tables, letters) in [
-            (0, &[0, 1][..], 3),
-            (0, &[0], 2),
-            (0, &[2], 1),
-            (0, &[3], 0),
-            (200_400, &[0], 2),
-            (200_501, &[0], 0),
-            (200_501, &[1], 1),
-        ] {
-            let state = generation(opened_at_ms, tables);
-            assert_eq!(since(&list, &state, 100_000), letters, "{state:?}");
+        let mut sum = list.clone();
+        add_up(&mut sum, &list);
+        assert_eq!((sum.len(), total(&sum)), (2, (6, 2)));
+        for (tables, letters) in [(&[0, 1][..], 3), (&[0], 2), (&[2], 1), (&[3], 0)] {
+            assert_eq!(
+                unaccepted(&list, &generation(tables)),
+                letters,
+                "{tables:?}"
+            );
         }
-        let mut state = generation(0, &[0, 1]);
-        state.dead_letters_accepted = 2;
-        assert_eq!(unaccepted(&list, &state, 0), 1);
-        state.dropped_tables = vec![1];
-        assert_eq!(unaccepted(&list, &state, 0), 0);
     }
 
     #[test]
-    fn counts_are_bounded_and_never_too_small() {
-        let (mut one, mut two, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        let last_ms = 200 * 60_000;
-        for minute in 0..=200_u64 {
-            let half = if minute % 2 == 0 { &mut one } else { &mut two };
-            for list in [half, &mut all] {
-                count(list, "t", &[0], false, minute * 60_000);
-                count(list, "t", &[0, 1], true, minute * 60_000);
-            }
-        }
-        let mut sum: Vec<Counted> = Vec::new();
-        add_up(&mut sum, &two);
-        add_up(&mut sum, &one);
-        for list in [&sum, &all] {
-            assert_eq!((list.len(), total(list)), (2 * SPANS_MAX, (402, 201)));
-            for minute in 0..=200 {
-                let state = generation(minute * 60_000, &[0]);
-                let letters = since(list, &state, 0);
-                assert!(letters >= 2 * (201 - minute), "minute {minute}: {letters}");
-            }
-            assert_eq!(since(list, &generation(last_ms, &[0]), 0), 2);
-            assert_eq!(since(list, &generation(last_ms, &[1]), 0), 1);
-        }
+    fn what_was_accepted_is_of_its_table_and_of_that_moment() {
+        let mut list = Vec::new();
+        (0..3).for_each(|_| count(&mut list, "a", &[0], false));
+        let mut state = generation(&[0, 1]);
+        state.dead_letters_accepted = accept(&list, &state);
+        assert_eq!(unaccepted(&list, &state), 0);
+        // Letters of the other table are not covered by what was accepted of a table that went.
+        state.dropped_tables = vec![0];
+        (0..2).for_each(|_| count(&mut list, "b", &[1], false));
+        assert_eq!(unaccepted(&list, &state), 2);
+        // A later generation asks about what is new alone.
+        let mut later = generation(&[0]);
+        assert_eq!(unaccepted(&list, &later), 3);
+        later.dead_letters_accepted = inherited([&state, &generation(&[0])].into_iter());
+        assert_eq!(unaccepted(&list, &later), 0);
+        count(&mut list, "a", &[0], true);
+        assert_eq!(unaccepted(&list, &later), 1);
+        later.dead_letters_accepted = accept(&list, &later);
+        assert_eq!(unaccepted(&list, &later), 0);
+        assert_eq!(later.dead_letters_accepted.len(), 1);
     }
 }

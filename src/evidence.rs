@@ -137,6 +137,8 @@ pub struct DatabaseSeen {
     /// Every transaction that was committed at or before this position is acknowledged by Kafka,
     /// as the slot of the live connector proves; none as long as it proves nothing.
     pub proven: Option<u64>,
+    /// What keeps it from proving the next position.
+    pub held: Option<String>,
     /// By how much its clock is ahead of ours, ms.
     pub clock_ahead_ms: i64,
     /// When it last answered; 0 when it never has.

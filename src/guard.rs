@@ -25,6 +25,8 @@ pub struct GuardSettings {
     pub rebuild_alarm_after_ms: u64,
     /// How far the standby that snapshots read may lag; none: they read the primary.
     pub replica_lag_ms: Option<u64>,
+    /// Dead letters that nobody has accepted; more stop the job.
+    pub dead_letters_max: u64,
     /// Whether a ttl below the budget is refused.
     pub require_budget: bool,
     /// READs a second that are reckoned with while none have been measured.
@@ -40,6 +42,7 @@ impl GuardSettings {
         let replica = config.source.snapshot_from == SnapshotFrom::Replica;
         GuardSettings {
             rebuild_alarm_after_ms: ms(retention.rebuild_alarm_after),
+            dead_letters_max: config.dead_letter.records_max,
             replica_lag_ms: replica.then(|| ms(config.source.replica_lag_max)),
             require_budget: retention.require_budget,
             rows_per_second_min: retention.rows_per_second_min,

@@ -18,7 +18,7 @@
 
 mod rate;
 
-use crate::dead_letter::Counted;
+use crate::dead_letter::{Accepted, Counted};
 use crate::evidence::offsets::Before;
 use crate::generation::record::Said;
 use crate::generation::{Answer, Cutoff, Promotion, Reached, ReadsSeen, Scan, Sources, Stage};
@@ -273,9 +273,9 @@ pub struct GenerationState {
     /// READs behind a frozen end, likewise.
     #[serde(default)]
     pub late_reads: u64,
-    /// Of the dead letters since the begin of its window, those that persons have accepted.
+    /// Dead letters of its tables that persons have accepted as lost.
     #[serde(default)]
-    pub dead_letters_accepted: u64,
+    pub dead_letters_accepted: Vec<Accepted>,
     /// The snapshot topic of each table, by number; empty: that of the configuration.
     #[serde(default)]
     pub topics: BTreeMap<u16, String>,

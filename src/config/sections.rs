@@ -227,6 +227,8 @@ section! {
         path: Option<PathBuf> = None, Built;
         /// kafka: a topic of its own; a record's key says where its mutation stands.
         topic: Option<String> = None, Built;
+        /// More that nobody has accepted stop the job: it is no matter of single records then.
+        records_max: u64 = 10_000, Built;
     }
 }
 

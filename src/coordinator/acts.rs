@@ -7,6 +7,7 @@ use super::one::{One, reached};
 use super::{Coordinator, Ending};
 use crate::checkpoint::manifest::GenerationState;
 use crate::config::units::print_duration;
+use crate::dead_letter;
 use crate::generation::admit::{self, Now, admit};
 use crate::generation::record::{Promotion, Said};
 use crate::generation::request::{Body, Open};
@@ -104,9 +105,10 @@ impl Coordinator {
 
     /// What was counted so far is accepted, and no more.
     fn accept_dead_letters(&mut self, generation: &str) -> Done {
+        let letters = self.dead_letters.clone();
         let of = self.generation_mut(generation)?;
-        let lost = of.lost();
-        of.state.dead_letters_accepted = of.dead_letters.max(of.state.dead_letters_accepted);
+        let lost = of.lost;
+        of.state.dead_letters_accepted = dead_letter::accept(&letters, &of.state);
         let text = match lost {
             0 => "there is no dead letter to accept".to_owned(),
             lost => format!("the loss of {} mutations is accepted", grouped(lost)),
@@ -186,6 +188,9 @@ impl Coordinator {
             opened_at_ms,
             topics: open.topics.clone(),
             began: Some((began_ms, how.to_owned())),
+            dead_letters_accepted: dead_letter::inherited(
+                self.generations.iter().map(|of| &of.state),
+            ),
             sources: open.sources.clone(),
             reached: vec![reached(Stage::Open, (tick, wall_ms), (None, None))],
             ..GenerationState::default()

@@ -61,6 +61,7 @@ impl Coordinator {
             read_control: base.map_or_else(ReadControl::default, |base| {
                 still_asked(&base.read_control, &job.settings)
             }),
+            dead_letters: Vec::new(),
             dead_letters_before: base.map_or_else(Vec::new, |base| base.dead_letters.clone()),
             held_for_markers: false,
             retention: base.map_or_else(RetentionState::default, |base| base.retention.clone()),
@@ -83,10 +84,8 @@ impl Coordinator {
 
     /// Opens the first generation of a fresh job; tells the others what persons have asked before.
     pub(super) fn first_step(&mut self, tick: u64, commands: &mut Vec<Command>) {
-        let set = self.read_control.per_second_max.is_some() || self.read_control.paused;
-        if set {
-            commands.push(self.read_rate());
-        }
+        // The others go on as the checkpoint says; the configuration may say something else now.
+        commands.push(self.read_rate());
         if !self.generations.is_empty() {
             return;
         }

@@ -64,6 +64,7 @@ impl Coordinator {
             }
         }
         self.limit_markers(counts, now_ms, commands);
+        self.limit_letters();
         if now_ms < self.guarding.next_ms {
             return Ok(());
         }
@@ -135,6 +136,22 @@ impl Coordinator {
     fn markers_max(&self) -> u64 {
         let set = self.read_control.markers_max;
         set.unwrap_or(self.settings.guard.markers_max)
+    }
+
+    /// A converter that was changed makes a letter of every mutation.
+    fn limit_letters(&mut self) {
+        let live = self
+            .generations
+            .iter()
+            .filter(|of| !of.state.stage.is_over());
+        let lost = live.map(|of| of.lost).max().unwrap_or(0);
+        let max = self.settings.guard.dead_letters_max;
+        if lost > max && self.stopped_for.is_none() {
+            self.stopped_for = Some(format!(
+                "too many dead letters: {lost} that nobody has accepted, of at most {max} \
+                 (`dead_letter.records_max`); look at them, and mend what writes to the topic"
+            ));
+        }
     }
 
     fn limit_markers(&mut self, counts: &Counts, now_ms: u64, commands: &mut Vec<Command>) {

@@ -5,8 +5,8 @@
 use super::arrivals::Arrivals;
 use crate::checkpoint::BadReads;
 use crate::checkpoint::manifest::GenerationState;
-use crate::config::choices::SourceFinished;
-use crate::generation::finished::{self, Count, Snapshot};
+use crate::config::choices::{CaughtUp, SourceFinished};
+use crate::generation::finished::{self, Snapshot};
 use crate::generation::live::{self, Live};
 use crate::generation::step::{Facts, progress};
 use crate::generation::waits::{Scene, wait};
@@ -30,8 +30,8 @@ pub(super) struct One {
     pub(super) mutations: Arrivals,
     /// The ends were frozen, by this run or one before.
     pub(super) frozen: bool,
-    /// Mutations of its tables since the begin of its window that went to the dead letters.
-    pub(super) dead_letters: u64,
+    /// Mutations of its tables that went to the dead letters, and that nobody has accepted.
+    pub(super) lost: u64,
     /// READs of this run.
     pub(super) counts: GenerationCounts,
     /// What is known from outside.
@@ -87,7 +87,7 @@ impl One {
             state,
             snapshot,
             mutations,
-            dead_letters: 0,
+            lost: 0,
             counts: GenerationCounts::default(),
             seen: Seen::default(),
             delivered: None,
@@ -117,18 +117,41 @@ impl One {
         }
     }
 
+    /// Manifest `number` says that it is ready.
+    pub(super) fn ready(&mut self, number: u64, at: (u64, u64)) {
+        let why = format!("manifest {number}");
+        self.reach(Stage::Ready, at, (Some(&why), None));
+        // What was taken back from ready while its hook ran is in use.
+        let promotion = self.state.promotion.as_ref();
+        let used = promotion.filter(|of| of.done_ms.is_some() && of.demoted.is_none());
+        if let Some(by) = used.map(|promotion| promotion.by.clone()) {
+            self.reach(Stage::Promoted, at, (Some(&by), None));
+        }
+    }
+
+    /// It is not ready any more, and stands on what it stood on.
+    pub(super) fn take_back(&mut self, at: (u64, u64)) {
+        self.ready_manifest = None;
+        let why = match self.bad().late_reads {
+            0 => "dead letters",
+            _ => "late READs",
+        };
+        let passed = self.state.passed.clone().unwrap_or_default();
+        let left = passed.not_proven.map(|left| format!("; {left}"));
+        let why = format!("taken back from ready: {why}{}", left.unwrap_or_default());
+        self.reach(
+            Stage::CaughtUp,
+            at,
+            (passed.evidence.as_deref(), Some(&why)),
+        );
+    }
+
     /// READs that keep it from being ready.
     pub(super) fn bad(&self) -> BadReads {
         BadReads {
             unsafe_reads: self.before.unsafe_reads + self.counts.unsafe_reads,
             late_reads: self.before.late_reads + self.counts.late,
         }
-    }
-
-    /// Dead letters that nobody has accepted.
-    pub(super) fn lost(&self) -> u64 {
-        self.dead_letters
-            .saturating_sub(self.state.dead_letters_accepted)
     }
 
     /// The topics of the tables that it still has, with the partitions that are read.
@@ -166,7 +189,9 @@ impl One {
         let quiet = self.quiet_for_ms(moment) >= moment.readiness.end_settle_ms;
         self.failed = quiet
             && !self.frozen
-            && matches!(finished::count(&self.snapshot(moment)), Count::Bad { .. });
+            && self.state.said.is_none()
+            && moment.idle_ms.is_none()
+            && finished::failed(&finished::count(&self.snapshot(moment)));
     }
 
     /// For how long no READ has come.
@@ -202,6 +227,7 @@ impl One {
             end_records: !self.frozen && self.snapshot.complete(),
             said: self.state.said.is_some(),
             quiet: idle || (settled && !moment.paused),
+            settled: quiet_for_ms >= moment.readiness.end_settle_ms && !moment.paused,
         }
     }
 
@@ -245,7 +271,7 @@ impl One {
             reached: targets && self.mutations.complete() && sink_passed(last),
             unsafe_reads: bad.unsafe_reads,
             late_reads: bad.late_reads,
-            dead_letters: self.lost(),
+            dead_letters: self.lost,
             rule_off: moment.rule_off,
             ready_manifest: self.ready_manifest,
         }
@@ -269,7 +295,10 @@ impl One {
                     .snapshot_trouble
                     .as_deref()
                     .or(self.seen.notices_trouble.as_deref()),
-                self.seen.live_trouble.as_deref(),
+                self.seen.live_trouble.as_deref().or_else(|| {
+                    let held = self.seen.slot_held.as_deref();
+                    held.filter(|_| moment.readiness.caught_up == CaughtUp::LiveOffsets)
+                }),
             ),
             live_seen,
             read: self.counts.read,
@@ -289,7 +318,7 @@ impl One {
             partitions_at_end: self.snapshot.progress(),
             targets_reached: self.mutations.progress(),
             reads_total: finished::total(&snapshot),
-            dead_letters: self.lost(),
+            dead_letters: self.lost,
             state,
         }
     }

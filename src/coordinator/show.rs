@@ -33,10 +33,7 @@ impl Coordinator {
                 of.shown(&moment, facts)
             })
             .collect();
-        let of = generations
-            .iter()
-            .rev()
-            .find(|of| !of.state.stage.is_over());
+        let of = self.told_of(&generations);
         let progress = of.map_or(Stage::Open, |of| progress(&of.state));
         let before = self
             .generations
@@ -81,6 +78,15 @@ impl Coordinator {
         };
         self.panel.show(shown.clone());
         shown
+    }
+
+    /// The generation that the words for the whole job are of: one that cannot be ready by itself
+    /// before newer ones.
+    fn told_of<'s>(&self, shown: &'s [ShownGeneration]) -> Option<&'s ShownGeneration> {
+        let live = |of: &&ShownGeneration| !of.state.stage.is_over();
+        let both = self.generations.iter().zip(shown);
+        let mut failed = both.filter(|(one, _)| one.failed).map(|(_, shown)| shown);
+        failed.find(live).or_else(|| shown.iter().rev().find(live))
     }
 }
 

@@ -49,8 +49,7 @@ impl Coordinator {
         let mut letters = self.dead_letters_before.clone();
         dead_letter::add_up(&mut letters, &counts.dead_letters);
         for of in &mut generations {
-            of.dead_letters =
-                dead_letter::since(&letters, &of.state, self.settings.start_margin_ms);
+            of.lost = dead_letter::unaccepted(&letters, &of.state);
             if let Some(counted) = counts.generations.get(&of.state.number) {
                 of.counts = counted.clone();
             }
@@ -65,6 +64,7 @@ impl Coordinator {
             }
             of.look(&moment);
         }
+        self.dead_letters = letters;
         self.generations = generations;
     }
 
@@ -150,8 +150,7 @@ impl Coordinator {
                 return false;
             }
             Next::Ready(number) => {
-                let why = format!("manifest {number}");
-                of.reach(Stage::Ready, at, (Some(&why), None));
+                of.ready(number, at);
                 commands.push(Command::Close {
                     generation: of.state.number,
                     aborted: false,
@@ -159,10 +158,7 @@ impl Coordinator {
                 self.save_wanted = true;
             }
             Next::TakeBack => {
-                of.ready_manifest = None;
-                let whys = ["dead letters", "late READs"];
-                let why = whys[usize::from(of.bad().late_reads > 0)];
-                of.reach(Stage::CaughtUp, at, (Some(why), None));
+                of.take_back(at);
             }
         }
         true

@@ -13,7 +13,7 @@ use super::kind::{self, Kind};
 use super::recent::Recent;
 use super::scan::Broken;
 use super::shape::Shape;
-use super::{DecodeSettings, Decoded, EmptyValue, Ignored};
+use super::{DecodeSettings, Decoded, EmptyValue, Ignored, OtherTables};
 use crate::key::KeyGate;
 use crate::key::reader::{KeyFault, KeyReader, Place};
 use crate::table::{Role, Table};
@@ -154,24 +154,43 @@ impl Decoder {
     }
 
     /// Table and fingerprint of a record whose value cannot be decoded, so that its key can be
-    /// marked as poisoned.
+    /// marked as poisoned. Its key teaches nothing: not the gate, and no later tombstone.
     ///
     /// # Errors
-    /// When the key cannot be decoded either, or does not say whose it is.
+    /// When the key cannot be decoded either, is unlike the others, or does not say whose it is.
+    #[cold]
     pub fn decode_key(
         &mut self,
         topic: TopicId,
         raw: &RawRecord<'_>,
     ) -> Result<(usize, u128), DecodeError> {
-        let reader = match self.topics[topic.0].readers.len() {
-            1 => 0,
-            _ => match self.owner_by_key(topic, raw.key.unwrap_or_default())? {
+        let key = raw.key.unwrap_or_default();
+        let state = &mut self.topics[topic.0];
+        let shared = state.readers.len() > 1;
+        if shared {
+            // It may have been the DELETE whose tombstone comes next.
+            let unknown = Owner::Ignored(Ignored::SharedTombstone);
+            state.deletes.push(key, unknown);
+        }
+        let others = self.settings.other_tables == OtherTables::Ignore;
+        let reader = match self.named_by_key(topic, key)? {
+            Some(reader) => reader,
+            None if !shared && !others => 0,
+            // A key that would fit a table of which nothing is known yet may be that one's.
+            None if shared && self.all_keys_known(topic) => match self.owner_by_key(topic, key)? {
                 Owner::Reader(reader) => reader,
                 _ => return Err(ambiguous()),
             },
+            None => return Err(ambiguous()),
         };
         let key = raw.key.ok_or_else(|| self.no_key(topic, reader))?;
-        if !self.read_key(topic, reader, key)? {
+        let known = Arc::new(self.gate.copy());
+        let gate = std::mem::replace(&mut self.gate, known);
+        let before = self.topics[topic.0].readers[reader].clone();
+        let read = self.read_key(topic, reader, key);
+        self.topics[topic.0].readers[reader] = before;
+        self.gate = gate;
+        if !read? {
             // A JSON null; the buffer still holds the key of another record.
             return Err(self.no_key(topic, reader));
         }

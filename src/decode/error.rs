@@ -216,17 +216,18 @@ impl DecodeError {
     pub fn is_of_one_record(&self) -> bool {
         match self {
             DecodeError::BadJson { .. }
-            | DecodeError::Binary { .. }
             | DecodeError::EmptyValue
             | DecodeError::NoKey { .. }
-            | DecodeError::ScalarKey { .. }
             | DecodeError::MissingKeyColumn { .. }
             | DecodeError::NullKeyColumn { .. }
             | DecodeError::BadKey { .. }
             | DecodeError::UnknownOp { .. }
             | DecodeError::NoRow { .. }
             | DecodeError::NotARow { .. } => true,
-            DecodeError::KeyGate(_)
+            // Another converter, or a key that a transform took apart.
+            DecodeError::Binary { .. }
+            | DecodeError::ScalarKey { .. }
+            | DecodeError::KeyGate(_)
             | DecodeError::KeyChange { .. }
             | DecodeError::MisWired { .. }
             | DecodeError::UnknownTable { .. }

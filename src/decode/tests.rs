@@ -383,6 +383,26 @@ fn a_value_that_is_not_utf_8_is_refused() {
 }
 
 #[test]
+fn the_key_of_a_record_that_is_set_aside_teaches_nothing() {
+    let mut rig = Rig::hello();
+    let topic = rig.decoder.topic(Role::Mutations, "M").unwrap();
+    let junk = RawRecord {
+        key: Some(b"{\"foo\":1}"),
+        value: Some(b"{"),
+        ..RawRecord::default()
+    };
+    // Nothing is known of the keys yet.
+    assert!(rig.decoder.decode_key(topic, &junk).is_ok());
+    assert_eq!(rig.mutation(KEY, &live("u")).op, Op::Upsert);
+    // Now it is: this one is of no row of the table.
+    assert!(matches!(
+        rig.decoder.decode_key(topic, &junk),
+        Err(DecodeError::KeyGate(_))
+    ));
+    assert_eq!(rig.mutation(KEY, &live("u")).op, Op::Upsert);
+}
+
+#[test]
 fn flattened_rows() {
     let mut rig = Rig::hello();
     for (value, want) in [

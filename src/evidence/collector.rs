@@ -16,7 +16,7 @@ use crate::connect::{Connect, Offsets};
 use crate::error::Error;
 use crate::generation::{Cutoff, Scan};
 use crate::topic::Topics;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -442,7 +442,7 @@ impl Asker {
 /// The thread that asks the source database.
 fn ask_database(shared: &Shared, mut database: Database) {
     let mut known = 0;
-    let mut proving = Proving::default();
+    let (mut proving, mut of) = (Proving::default(), (0, None));
     loop {
         let (slot, by_hand, wanted) = {
             let mut desk = shared.lock();
@@ -454,10 +454,21 @@ fn ask_database(shared: &Shared, mut database: Database) {
         };
         let said = database.ask(slot.as_deref());
         let now_ms = wall_ms();
+        if let Ok(said) = &said {
+            let now = (
+                said.connection,
+                said.slot.as_ref().map(|slot| slot.name.clone()),
+            );
+            if now != of {
+                // Another slot, or maybe another server, whose log lacks the end of the one before.
+                (proving, of) = (Proving::default(), now);
+            }
+        }
         let proven = match &said {
             Ok(said) if !by_hand => prove(&mut proving, said, !wanted.is_empty()),
             _ => None,
         };
+        let held = proving.held_by().map(held);
         shared.tell(|evidence| {
             let seen = evidence.database.get_or_insert_default();
             let mut cutoff = Cutoff {
@@ -475,6 +486,7 @@ fn ask_database(shared: &Shared, mut database: Database) {
                         trouble: said.standby.then(|| standby.to_owned()),
                         asked_ms: now_ms,
                         proven,
+                        held,
                         said,
                     };
                 }
@@ -486,6 +498,16 @@ fn ask_database(shared: &Shared, mut database: Database) {
         });
         shared.wait_asked(&mut known);
     }
+}
+
+/// Transactions that must end before the slot proves anything.
+fn held(by: &BTreeSet<u32>) -> String {
+    let oldest = by.first().copied().unwrap_or_default();
+    format!(
+        "{} transactions of the source that ran when its position was taken have not ended, among \
+         them xid {oldest} (pg_stat_activity, pg_prepared_xacts): end them, or wait",
+        by.len()
+    )
 }
 
 /// What the slot proves. A cutoff that is wanted is what it is to prove next.

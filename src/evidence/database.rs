@@ -54,6 +54,8 @@ pub struct Said {
     pub clock_ms: i64,
     /// It is a standby.
     pub standby: bool,
+    /// The connection that it came over, counted.
+    pub connection: u64,
     /// The slot of the live connector.
     pub slot: Option<Slot>,
 }
@@ -74,6 +76,8 @@ pub(super) struct Database {
     config: Config,
     runtime: Runtime,
     client: Option<Client>,
+    /// Counts connections: behind a new one there may be another server.
+    connections: u64,
 }
 
 impl Database {
@@ -92,6 +96,7 @@ impl Database {
             config,
             runtime,
             client: None,
+            connections: 0,
         }))
     }
 
@@ -104,6 +109,7 @@ impl Database {
             config,
             runtime,
             client,
+            connections,
         } = self;
         let answered = runtime.block_on(async {
             let question = async {
@@ -112,9 +118,14 @@ impl Database {
                     // Its end shows in the client's next call.
                     tokio::spawn(connection);
                     *client = Some(made);
+                    *connections += 1;
                 }
                 let client = client.as_ref().expect("made above");
-                answer(client, slot).await
+                let said = answer(client, slot).await?;
+                Ok(Said {
+                    connection: *connections,
+                    ..said
+                })
             };
             tokio::time::timeout(ANSWER_WAIT, question).await
         });
@@ -157,6 +168,7 @@ async fn answer(client: &Client, slot: Option<&str>) -> Result<Said, tokio_postg
         })
     });
     Ok(Said {
+        connection: 0,
         standby: now.get(0),
         running: running.collect(),
         position: position.map(|insert| end_of_log(insert, size(3), size(4))),

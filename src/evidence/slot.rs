@@ -83,6 +83,16 @@ impl Proving {
     }
 }
 
+impl Proving {
+    /// Transactions that ran at the position that is to be proven next, and have not ended.
+    pub fn held_by(&self) -> Option<&BTreeSet<u32>> {
+        match &self.next {
+            Some(Next::Ending { running, .. }) => Some(running),
+            _ => None,
+        }
+    }
+}
+
 fn ending(position: u64, running: BTreeSet<u32>, look: Look<'_>) -> Next {
     match running.is_empty() {
         true => Next::Ended {

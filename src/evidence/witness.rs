@@ -55,6 +55,10 @@ fn of(evidence: &Evidence, generation: &str) -> Seen {
         snapshot_trouble: connector.and_then(|of| trouble(&of.stopped, &of.trouble)),
         notices_trouble: notices.and_then(|of| of.trouble.clone()),
         live_trouble: live.and_then(|of| trouble(&of.stopped, &of.trouble)),
+        // Connect's own offset waits for nobody.
+        slot_held: database
+            .filter(|_| committed.is_none())
+            .and_then(|seen| seen.held.clone()),
         position: committed.max(slot),
         committed_ms: live.and_then(|live| live.offsets.time_ms),
         heartbeat_ms: evidence.heartbeat.as_ref().and_then(|seen| seen.sent_ms),

@@ -17,8 +17,6 @@ use headwater_operators::record::{Op, RecordRef};
 /// The parts of a feed that one record needs.
 pub(super) struct One<'f> {
     pub(super) role: Role,
-    /// Job time.
-    pub(super) now_ms: u64,
     /// Whether a mutation that cannot be decoded is given as a dead letter.
     pub(super) dead_letters: bool,
     pub(super) assignments: &'f [Assignment],
@@ -129,7 +127,6 @@ impl One<'_> {
         let topic = self.topics[index];
         let (op, tables, fingerprint) = match self.decoder.decode_key(topic, raw) {
             Ok((table, fingerprint)) => (Op::Poisoned, vec![number(table)], fingerprint),
-            Err(error @ DecodeError::KeyGate(_)) => return Err(at(error)),
             Err(_) => {
                 let tables = self.decoder.tables(topic).map(number).collect();
                 (Op::Undecodable, tables, 0)
@@ -137,7 +134,7 @@ impl One<'_> {
         };
         let keyless = op == Op::Undecodable;
         let counted = &mut self.counters.dead_letters;
-        dead_letter::count(counted, &assignment.topic, &tables, keyless, self.now_ms);
+        dead_letter::count(counted, &assignment.topic, &tables, keyless);
         let letter = Letter {
             reason: &error.headline(),
             has_key: raw.key.is_some(),

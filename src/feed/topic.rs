@@ -310,7 +310,6 @@ impl TopicFeed {
     /// Reads once: bytes, and the rows that were given.
     fn read(
         &mut self,
-        tick: u64,
         budget_bytes: usize,
         give: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<(usize, u64), Error> {
@@ -322,7 +321,6 @@ impl TopicFeed {
         let Reading { generation, id, .. } = &self.reading;
         let mut one = One {
             role: self.config.role,
-            now_ms: tick,
             dead_letters: self.config.decode.dead_letters,
             assignments: &self.reading.assignments,
             topics: &self.topics,
@@ -358,7 +356,7 @@ impl TopicFeed {
     ) -> Result<(bool, usize), Error> {
         let allowed = self.pace.borrow_mut().allow(tick);
         let Some(mut allowed) = allowed else {
-            let (bytes, _) = self.read(tick, budget_bytes, give)?;
+            let (bytes, _) = self.read(budget_bytes, give)?;
             self.behind = bytes > 0;
             return Ok((bytes > 0, bytes));
         };
@@ -366,7 +364,7 @@ impl TopicFeed {
         let mut total_bytes = 0;
         while allowed > 0 && total_bytes < budget_bytes {
             // A budget of one byte gives one record.
-            let (bytes, given) = self.read(tick, 1, give)?;
+            let (bytes, given) = self.read(1, give)?;
             if bytes == 0 && given == 0 {
                 self.behind = false;
                 break;

@@ -32,6 +32,8 @@ pub struct Snapshot<'a> {
     pub said: bool,
     /// Nothing has come for a while.
     pub quiet: bool,
+    /// No READ has come for `source.end_settle`, whatever was told.
+    pub settled: bool,
 }
 
 /// What a kind of evidence leaves open.
@@ -65,6 +67,8 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
         .is_some_and(|scan| scan.completed_ms.is_some());
     // Offsets can look finished before the first READ.
     let any = !snapshot.reads.is_empty() || (completed && total(snapshot) == Some(0));
+    // Whatever offsets look like: a table whose scan failed has no READs, or too few.
+    let failed = failed(&count(snapshot));
     let last = latest_run(snapshot).is_some_and(|run| run.iter().any(|seen| seen.last_marker));
     let one = snapshot.partitions == 1;
     [
@@ -84,12 +88,14 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
         (SourceFinished::Quiet, snapshot.quiet),
     ]
     .into_iter()
-    .filter(|(kind, holds)| {
-        *holds && (*kind == SourceFinished::OperatorSaid || at_least(*kind, required))
-    })
+    .filter(|(kind, holds)| *holds && (!failed || *kind == SourceFinished::OperatorSaid))
+    .filter(|(kind, _)| *kind == SourceFinished::OperatorSaid || at_least(*kind, required))
     .map(|(kind, _)| kind)
     .next()
 }
+
+/// The status of a table of which no notification has come.
+const NOT_SCANNED: &str = "not scanned";
 
 /// READs against what the connector says it has scanned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +161,8 @@ pub fn count(snapshot: &Snapshot<'_>) -> Count {
             // A STARTED may be lost. What each table's own notification says, and as many READs of
             // one run, prove as much without it; a COMPLETED alone proves nothing.
             (true, _) => match compare(snapshot, scan) {
-                Count::Equal => Count::Equal,
+                // None of none: the snapshot may not have begun, and its STARTED be on its way.
+                Count::Equal if snapshot.settled || any_row(scan) => Count::Equal,
                 _ => Count::Early,
             },
             (false, Some(_)) => Count::Skipped,
@@ -177,7 +184,7 @@ fn compare(snapshot: &Snapshot<'_>, scan: &Scan) -> Count {
         let Some((_, found)) = found else {
             return Count::Bad {
                 table: (*name).to_owned(),
-                status: "not scanned".to_owned(),
+                status: NOT_SCANNED.to_owned(),
             };
         };
         if !matches!(found.status.as_str(), "SUCCEEDED" | "EMPTY") {
@@ -198,6 +205,16 @@ fn compare(snapshot: &Snapshot<'_>, scan: &Scan) -> Count {
         (false, true) => Count::More { scanned, seen },
         (false, false) => Count::Missing { scanned, seen },
     }
+}
+
+fn any_row(scan: &Scan) -> bool {
+    scan.scanned.values().any(|of| of.rows > 0)
+}
+
+/// Whether the connector has told that a table's scan failed. A notification that is only missing
+/// is no such thing.
+pub fn failed(count: &Count) -> bool {
+    matches!(count, Count::Bad { status, .. } if status != NOT_SCANNED)
 }
 
 /// READs that the snapshot has in all, as its connector says.

@@ -78,8 +78,7 @@ pub fn ready(manifest: &Manifest, number: u32) -> Result<(), NotReady> {
         0 => {}
         late => return Err(NotReady::Late(late)),
     }
-    let margin_ms = manifest.retention.start_margin_ms;
-    match dead_letter::unaccepted(&manifest.dead_letters, state, margin_ms) {
+    match dead_letter::unaccepted(&manifest.dead_letters, state) {
         0 => Ok(()),
         letters => Err(NotReady::DeadLetters(letters)),
     }

@@ -18,6 +18,8 @@ pub struct Seen {
     pub notices_trouble: Option<String>,
     /// What is wrong with the live connector.
     pub live_trouble: Option<String>,
+    /// What keeps the slot, which alone can prove `live_offsets`, from proving anything.
+    pub slot_held: Option<String>,
     /// The position that the live connector, or its slot, has confirmed.
     pub position: Option<u64>,
     /// Source time of the live connector's last committed offset, ms since 1970.

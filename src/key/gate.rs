@@ -111,6 +111,22 @@ impl KeyGate {
         Ok(())
     }
 
+    /// A gate that knows what this one does, for keys that must teach it nothing.
+    pub(crate) fn copy(&self) -> KeyGate {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        KeyGate {
+            tables: self.tables.clone(),
+            known: Mutex::new(known.clone()),
+        }
+    }
+
+    /// Whether it is known what keys of a table look like.
+    pub(crate) fn knows(&self, table: usize) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let sides = &known[table];
+        sides.mutations.is_some() || sides.snapshot.is_some()
+    }
+
     /// Takes over what a manifest knows; a shape of a table that is not there is left out.
     pub fn restore(&self, shapes: &[KnownShape]) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,7 +31,10 @@ fn goes_on(bench: &Bench) {
     bench.append("muts", 0, &[hello('c', 3, "three")]);
     bench.run(&["run", "--once"]).with(3);
     let rows = [(1, "one"), (2, "two"), (3, "three")].map(|(id, g)| (id, g.to_owned()));
-    assert_eq!(bench.rows(), rows.into());
+    let mut found = bench.rows();
+    // A READ may have been written before the damaged one was met.
+    found.remove(&12);
+    assert_eq!(found, rows.into());
     bench.run(&GIVE_UP).with(3).says(&["g1 is over"]);
 }
 

@@ -52,7 +52,32 @@ pub(crate) struct Outcome {
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
+/// The partition of a step.
+pub(crate) fn partition(step: &Value) -> usize {
+    step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
+}
+
 impl Case {
+    /// Partitions of the topics M, S and N before the first step.
+    pub(crate) fn partitions(&self) -> [usize; 3] {
+        let mut partitions = [1, 1, 1];
+        let mut grown = [false; 3];
+        for step in &self.steps {
+            let topic = step.get("t").or(step.get("topic")).and_then(Value::as_str);
+            let index = match topic {
+                Some("M") => 0,
+                Some("S") => 1,
+                Some(notices::TOPIC) => 2,
+                _ => continue,
+            };
+            grown[index] |= step["do"] == "add_partitions";
+            if !grown[index] {
+                partitions[index] = partitions[index].max(partition(step) + 1);
+            }
+        }
+        partitions
+    }
+
     pub(crate) fn load(path: &Path) -> Case {
         let text = std::fs::read_to_string(path)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));

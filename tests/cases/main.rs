@@ -270,6 +270,23 @@ fn a_poisoned_key_stays_so_until_a_row_heals_it() {
     check(&case).expect("10 keys are quarantined");
 }
 
+/// A mutation topic that grows may bring the mutations of a key out of order.
+#[test]
+fn a_mutation_topic_that_grows_is_refused() {
+    let mut case = own("B01");
+    let grown = r#"{"do": "add_partitions", "topic": "M", "count": 2}"#;
+    case.steps.push(serde_json::from_str(grown).expect("JSON"));
+    let late = r#"{"t": "M", "p": 1, "k": {"id": 1}, "v": null}"#;
+    case.steps.push(serde_json::from_str(late).expect("JSON"));
+    case.interleavings = None;
+    for run in &mut case.runs {
+        run.outcome = vec!["refused".to_owned()];
+        run.message_has = vec!["grew from 1 to 2 partitions".to_owned()];
+        run.counters.clear();
+    }
+    check(&case).expect("it is refused");
+}
+
 /// B54: the preflight names the column, and only when it is there.
 #[test]
 fn a_column_of_reads_alone_is_named() {

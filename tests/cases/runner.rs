@@ -5,10 +5,10 @@
 //! schedule is the same every time.
 
 use crate::asked;
-use crate::case::{Case, Outcome, Run};
+use crate::case::{Case, Outcome, Run, partition};
 use crate::durable::{Claims, Durable, Ground};
 use crate::live::{Live, Since};
-use crate::notices::{self, Notices};
+use crate::notices::Notices;
 use crate::preflight;
 use crate::settings::settings;
 use crate::target::{Target, TargetOutlet};
@@ -86,17 +86,7 @@ impl Player {
     fn start(case: &Case, run: &Run, workers: usize) -> Result<Player, String> {
         let (settings, key) = settings(case, run, TICK_MS)?;
         let topics = MemoryTopics::default();
-        let mut partitions = [1, 1, 1];
-        for step in &case.steps {
-            let topic = step.get("t").or(step.get("topic")).and_then(Value::as_str);
-            let index = match topic {
-                Some("M") => 0,
-                Some("S") => 1,
-                Some(notices::TOPIC) => 2,
-                _ => continue,
-            };
-            partitions[index] = partitions[index].max(partition(step) + 1);
-        }
+        let partitions = case.partitions();
         topics.create("M", partitions[0]);
         topics.create("S", partitions[1]);
         let table = |name: String| Table {
@@ -274,7 +264,7 @@ impl Player {
     /// The topics of which this is one.
     fn log(&self, topic: &str) -> &MemoryTopics {
         match &self.notices {
-            Some(notices) if topic == notices::TOPIC => &notices.topics,
+            Some(notices) if topic == crate::notices::TOPIC => &notices.topics,
             _ => &self.topics,
         }
     }
@@ -406,6 +396,7 @@ impl Player {
                 }
                 log.extend_to(topic, at, number("end")?);
             }
+            "add_partitions" => self.topics.create(topic, number("count")? as usize),
             "end_offset" => self.log(topic).extend_to(topic, at, number("value")?),
             "eof" => {}
             // Of the runner's own tests alone.
@@ -581,10 +572,6 @@ fn ready(shown: &Shown) -> bool {
 fn waits(shown: &Shown) -> String {
     let waits = shown.generations.iter().filter_map(|of| of.waits.as_ref());
     waits.fold(String::new(), |text, wait| text + &wait.text + "\n")
-}
-
-fn partition(step: &Value) -> usize {
-    step.get("p").and_then(Value::as_u64).unwrap_or(0) as usize
 }
 
 fn durable_offsets(durable: &Option<Durable>) -> Vec<PartitionState> {

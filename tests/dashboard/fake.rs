@@ -167,8 +167,10 @@ pub(crate) fn generation(number: u32) -> Value {
             "command": null, "leave_alone": true},
         "partitions_at_end": 1, "partitions": 4, "targets_reached": 0, "targets": 0,
         "reads": {"read": 6_204_118, "emitted": 6_179_903,
-            "dropped": {"marker": 24_215, "superseded": 0}, "kept_back": {"unsafe": 0, "late": 0}},
-        "reads_total": 9_400_000, "unsafe_reads": 0, "late_reads": 0, "live_cutoff": null,
+            "dropped": {"marker": 24_215, "superseded": 0},
+            "kept_back": {"poisoned": 0, "unsafe": 0, "late": 0}},
+        "reads_total": 9_400_000, "unsafe_reads": 0, "late_reads": 0,
+        "dead_letters": 0, "dead_letters_accepted": 0, "live_cutoff": null,
         "connector": "snap_g1", "notifications": "snap_g1.notifications", "accepted": [],
         "promotion": null
     })
@@ -186,7 +188,7 @@ pub(crate) fn reading() -> Value {
         "not_proven": ["m[0] is read from offset 0: nothing shows that the live connector existed \
             before the open"],
         "generations": [generation(1)],
-        "mutations": {"read": 812_400, "emitted": 812_400},
+        "mutations": {"read": 812_400, "emitted": 812_400, "dead_letters": 0},
         "reads": {"read": 6_204_118, "emitted": 6_179_903,
             "dropped": {"marker": 24_215, "superseded": 0}, "quarantined": {},
             "emitted_unsafe": 0},

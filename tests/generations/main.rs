@@ -308,7 +308,19 @@ fn a_dead_letter_waits_for_a_person() {
     assert_eq!(waits(&running, 1), 1);
     world.done(&running, accept());
     let ready = running.until_stage("g1", Stage::Ready);
-    assert_eq!(ready.state.dead_letters_accepted, 3);
+    let accepted = ready.state.dead_letters_accepted.iter();
+    assert_eq!(accepted.map(|of| of.letters).sum::<u64>(), 3);
+    // What it stands on is what it stood on before it was taken back: promotion asks for that.
+    let mut reached = ready.state.reached.iter().rev();
+    let back = reached
+        .find(|of| of.stage == Stage::CaughtUp)
+        .expect("it was");
+    assert_eq!(back.evidence.as_deref(), Some("unproven"));
+    let left = back.not_proven.as_deref().expect("it was taken back");
+    assert!(
+        left.starts_with("taken back from ready: dead letters; "),
+        "{left}"
+    );
     assert_eq!(
         world.done(&running, accept()).text,
         "there is no dead letter to accept"

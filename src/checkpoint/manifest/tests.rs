@@ -26,8 +26,6 @@ fn letters() -> Counted {
     Counted {
         topic: "other".to_owned(),
         tables: vec![7],
-        first_ms: 20,
-        last_ms: 40,
         letters: 2,
         keyless: 1,
     }

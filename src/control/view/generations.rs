@@ -56,11 +56,7 @@ pub(in crate::control) fn saved(last: &Manifest, tables: &[Table]) -> Vec<Genera
                 read,
                 ..GenerationReads::default()
             },
-            dead_letters: dead_letter::unaccepted(
-                &last.dead_letters,
-                state,
-                last.retention.start_margin_ms,
-            ),
+            dead_letters: dead_letter::unaccepted(&last.dead_letters, state),
             ..kept(state, tables)
         }
     };
@@ -86,7 +82,11 @@ fn kept(state: &GenerationState, tables: &[Table]) -> Generation {
         timeline: state.reached.iter().map(step).collect(),
         unsafe_reads: state.unsafe_reads,
         late_reads: state.late_reads,
-        dead_letters_accepted: state.dead_letters_accepted,
+        dead_letters_accepted: state
+            .dead_letters_accepted
+            .iter()
+            .map(|of| of.letters)
+            .sum(),
         live_cutoff: state.live_cutoff.as_ref().map(|cutoff| Cutoff {
             at: print_instant(cutoff.time_ms),
             position: cutoff.position,

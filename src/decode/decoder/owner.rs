@@ -69,25 +69,45 @@ impl Decoder {
         })
     }
 
-    /// Whose record it is, by its key alone: the name of its schema, else its columns.
+    /// The reader of the table that the schema of a key names.
     #[cold]
-    pub(super) fn owner_by_key(&self, topic: TopicId, key: &[u8]) -> Result<Owner, DecodeError> {
+    pub(super) fn named_by_key(
+        &self,
+        topic: TopicId,
+        key: &[u8],
+    ) -> Result<Option<usize>, DecodeError> {
         let state = &self.topics[topic.0];
         let bad = |broken| bad_json(Side::Key, broken);
         check_text(key, Side::Key)?;
         let mut opened = open(key, self.settings.key_framing, None).map_err(bad)?;
-        let text = opened.scanner.value().map_err(bad)?;
-        if let Some(Some((Some(name), _))) = opened.schema().map(Logical::whole)
-            && let Some(path) = name.strip_suffix(".Key")
-        {
-            let of = |reader: &KeyReader| {
-                let before = path.strip_suffix(&self.tables[reader.table()].name);
-                before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-            };
-            if let Some(reader) = state.readers.iter().position(of) {
-                return Ok(Owner::Reader(reader));
-            }
+        opened.scanner.value().map_err(bad)?;
+        let Some(Some((Some(name), _))) = opened.schema().map(Logical::whole) else {
+            return Ok(None);
+        };
+        let of = |reader: &KeyReader| {
+            let path = name.strip_suffix(".Key");
+            let before = path.and_then(|path| path.strip_suffix(&self.tables[reader.table()].name));
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        Ok(state.readers.iter().position(of))
+    }
+
+    /// Whether it is known for each table of a topic what its keys look like.
+    pub(super) fn all_keys_known(&self, topic: TopicId) -> bool {
+        let mut readers = self.topics[topic.0].readers.iter();
+        readers.all(|reader| reader.wanted().is_some() || self.gate.knows(reader.table()))
+    }
+
+    /// Whose record it is, by its key alone: the name of its schema, else its columns.
+    #[cold]
+    pub(super) fn owner_by_key(&self, topic: TopicId, key: &[u8]) -> Result<Owner, DecodeError> {
+        if let Some(reader) = self.named_by_key(topic, key)? {
+            return Ok(Owner::Reader(reader));
         }
+        let state = &self.topics[topic.0];
+        let bad = |broken| bad_json(Side::Key, broken);
+        let mut opened = open(key, self.settings.key_framing, None).map_err(bad)?;
+        let text = opened.scanner.value().map_err(bad)?;
         let names = member_names(text).map_err(bad)?;
         let mut fitting =
             state

@@ -87,6 +87,25 @@ fn counts_are_compared_table_by_table() {
     }
 }
 
+/// Whatever offsets look like, whoever waits: only a person goes on without that table's READs.
+#[test]
+fn a_table_whose_scan_failed_leaves_a_persons_word_alone() {
+    let reads = [seen(0, "r", 3, 1)];
+    let told = scan(&[
+        ("public.a", 3, "SUCCEEDED"),
+        ("public.b", 0, "SQL_EXCEPTION"),
+    ]);
+    let mut snapshot = two(&reads, &told);
+    (snapshot.offsets_finished, snapshot.quiet) = (true, true);
+    assert_eq!(finished(&snapshot, Quiet), None);
+    snapshot.said = true;
+    assert_eq!(finished(&snapshot, Quiet), Some(OperatorSaid));
+    let missing = scan(&[("public.a", 3, "SUCCEEDED")]);
+    let mut snapshot = two(&reads, &missing);
+    snapshot.offsets_finished = true;
+    assert_eq!(finished(&snapshot, Quiet), Some(ConnectOffsets));
+}
+
 #[test]
 fn a_bad_or_missing_table_is_named() {
     let reads = [seen(0, "r", 3, 1)];
@@ -152,6 +171,15 @@ fn a_lost_started_does_not_hide_that_all_reads_have_come() {
     let too_few = [seen(0, "r", 2, 1)];
     assert_eq!(count(&two(&too_few, &told)), Count::Early);
     assert_eq!(count(&two(&[], &told)), Count::Early);
+    let mut none = told.clone();
+    none.scanned.values_mut().for_each(|of| {
+        (of.rows, of.status) = (0, "EMPTY".to_owned());
+    });
+    // This snapshot may be about to begin.
+    let mut empty = two(&[], &none);
+    assert_eq!(count(&empty), Count::Early);
+    empty.settled = true;
+    assert_eq!(count(&empty), Count::Equal);
     // Nothing tells of table b, or that anything is complete.
     let unknown = Scan {
         scanned: told.scanned.clone().into_iter().take(1).collect(),
