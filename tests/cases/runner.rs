@@ -22,6 +22,7 @@ use headwater::outcome::judge;
 use headwater::sink::replay::Replay;
 use headwater::table::Table;
 use headwater::topic::Topics;
+use headwater::topic::growth::growth_error;
 use headwater::topic::memory::{MemoryTopics, OwnedRecord};
 use headwater::topic::names::TopicNames;
 use headwater_operators::time::Clock;
@@ -396,7 +397,15 @@ impl Player {
                 }
                 log.extend_to(topic, at, number("end")?);
             }
-            "add_partitions" => self.topics.create(topic, number("count")? as usize),
+            "add_partitions" if topic == "M" => {
+                let (known, count) = (self.partitions[0] as u32, number("count")? as u32);
+                self.topics.create(topic, count as usize);
+                // What the job's watch says at its next look.
+                let grown = growth_error(topic, known, count);
+                grown
+                    .into_iter()
+                    .for_each(|error| self.failures.report(error));
+            }
             "end_offset" => self.log(topic).extend_to(topic, at, number("value")?),
             "eof" => {}
             // Of the runner's own tests alone.
