@@ -11,9 +11,13 @@ use crate::error::Error;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Bytes gathered before they are written without being asked.
 const BUFFER: usize = 256 << 10;
+/// A child that another thread of a writer's process has forked holds its lock until it is another
+/// program, a moment after the writer let go.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Appends records to one partition. What was appended is seen by readers after
 /// [`FileTopicWriter::flush`] at the latest; dropping the writer flushes too, but tells no error.
@@ -172,7 +176,13 @@ fn lock(dir: &Path, partition: u32) -> Result<File, Error> {
         .write(true)
         .open(&path);
     let file = file.map_err(|e| failed(&path, "could not be opened", &e))?;
-    match file.try_lock() {
+    let since = Instant::now();
+    let mut locked = file.try_lock();
+    while matches!(locked, Err(TryLockError::WouldBlock)) && since.elapsed() < PATIENCE {
+        std::thread::sleep(PATIENCE / 50);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let text = format!(
