@@ -68,7 +68,8 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
     // Offsets can look finished before the first READ.
     let any = !snapshot.reads.is_empty() || (completed && total(snapshot) == Some(0));
     // Whatever offsets look like: a table whose scan failed has no READs, or too few.
-    let failed = failed(&count(snapshot));
+    let counted = count(snapshot);
+    let failed = failed(&counted);
     let last = latest_run(snapshot).is_some_and(|run| run.iter().any(|seen| seen.last_marker));
     let one = snapshot.partitions == 1;
     [
@@ -80,7 +81,7 @@ pub fn finished(snapshot: &Snapshot<'_>, required: SourceFinished) -> Option<Sou
             SourceFinished::Ordered,
             one && (last || (snapshot.notified_in_order && completed)),
         ),
-        (SourceFinished::Counted, count(snapshot) == Count::Equal),
+        (SourceFinished::Counted, counted == Count::Equal),
         (
             SourceFinished::OperatorSaid,
             snapshot.said || snapshot.end_records,

@@ -10,7 +10,7 @@ use crate::config::choices::SourceFinished;
 use crate::coordinator::arrivals::Arrivals;
 use crate::generation::step::{Next, next, progress};
 use crate::generation::witness::Seen;
-use crate::generation::{ReadsSeen, Scan, Scanned, Sources, Stage};
+use crate::generation::{Promotion, ReadsSeen, Scan, Scanned, Sources, Stage};
 use crate::job::Readiness;
 use crate::table::Table;
 use proptest::prelude::{any, prop, proptest};
@@ -276,5 +276,43 @@ proptest! {
             world.act(Act::Save);
         }
         proptest::prop_assert_eq!(progress(&world.one.state), Stage::TopicConsumed);
+    }
+}
+
+/// A letter came while the hook of its promotion ran: when it is ready again, its target is in use.
+#[test]
+fn what_was_taken_back_while_its_hook_ran_ends_promoted() {
+    let promotion = |demoted: bool| Promotion {
+        done_ms: Some(7),
+        by: "me".to_owned(),
+        demoted: demoted.then(|| (8, "me".to_owned(), "slow".to_owned())),
+        ..Promotion::default()
+    };
+    for (promotion, stage) in [
+        (None, Stage::Ready),
+        (Some(Promotion::default()), Stage::Ready),
+        (Some(promotion(true)), Stage::Ready),
+        (Some(promotion(false)), Stage::Promoted),
+    ] {
+        let passed = reached(Stage::CaughtUp, (3, 3), (Some("seen"), Some("all of it")));
+        let mut of = one(GenerationState {
+            stage: Stage::Ready,
+            passed: Some(passed),
+            promotion: promotion.clone(),
+            ..GenerationState::default()
+        });
+        of.take_back((5, 5));
+        let back = of.state.reached.last().expect("it was taken back");
+        assert_eq!(
+            (back.stage, back.evidence.as_deref()),
+            (Stage::CaughtUp, Some("seen"))
+        );
+        assert!(
+            back.not_proven
+                .as_deref()
+                .is_some_and(|left| left.ends_with("; all of it"))
+        );
+        of.ready(9, (6, 6));
+        assert_eq!(of.state.stage, stage, "{promotion:?}");
     }
 }
