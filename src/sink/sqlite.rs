@@ -71,7 +71,8 @@ impl SqliteSink {
         if self.settings.setup_sql.is_none() && !self.path.is_file() {
             let what = format!("the SQLite file {} does not exist", self.path.display());
             return Err(Error::usage(what)
-                .line("Make it with its tables, or set sink.setup_sql = \"CREATE TABLE …\"."));
+                .line("Make it with its tables, or set sink.setup_sql, which runs at each start:")
+                .line("setup_sql = \"CREATE TABLE IF NOT EXISTS …\"."));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
